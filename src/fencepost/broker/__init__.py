@@ -1,0 +1,1 @@
+"""The server: sockets in, handlers in the middle, logs and coordinators behind them."""

@@ -1,0 +1,1 @@
+"""The two coordinators, of transactions and of groups: decide, append, apply, reply."""

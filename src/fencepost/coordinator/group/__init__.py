@@ -1,0 +1,1 @@
+"""The group coordinator: the classic membership protocol and committed offsets."""

@@ -1,0 +1,1 @@
+"""The transaction coordinator. Start with `states.py`."""

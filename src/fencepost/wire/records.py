@@ -1,0 +1,185 @@
+"""The records inside a batch: read for lookups, compaction and the coordinators' logs; written for the latter two.
+
+A record is `length attributes timestampDelta offsetDelta keyLength key valueLength value headerCount headers`, every
+number a zigzag varint except the attributes byte.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from fencepost.errors import Malformed
+from fencepost.wire import batch as batches
+from fencepost.wire.batch import BatchHeader
+from fencepost.wire.compression import Compression, compress, decompress
+from fencepost.wire.varint import read_signed, write_signed
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    key: bytes | None
+    value: bytes | None
+    timestamp: int = batches.NO_TIMESTAMP
+    offset: int = 0
+    headers: Headers = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The value of a control record: how a transaction ended. Its key is `version=0, type`."""
+
+    commit: bool
+    coordinator_epoch: int
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    compression: Compression = Compression.NONE,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = batches.NO_PRODUCER_ID,
+    producer_epoch: int = batches.NO_PRODUCER_EPOCH,
+    base_sequence: int = batches.NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytearray:
+    """A batch of these records at consecutive offsets; their own `offset` is not looked at."""
+    base_timestamp = records[0].timestamp
+    body = bytearray()
+    for delta, record in enumerate(records):
+        encode_record(body, record, record.timestamp - base_timestamp, delta)
+    attributes = (
+        int(compression)
+        | (batches.TRANSACTIONAL_FLAG if transactional else 0)
+        | (batches.CONTROL_FLAG if control else 0)
+    )
+    return batches.pack_batch(
+        compress(compression, bytes(body)),
+        record_count=len(records),
+        last_offset_delta=len(records) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp for record in records),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        attributes=attributes,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def encode_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    body = bytearray(b"\x00")
+    write_signed(body, timestamp_delta)
+    write_signed(body, offset_delta)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    write_signed(body, len(record.headers))
+    for name, value in record.headers:
+        _write_bytes(body, name.encode())
+        _write_bytes(body, value)
+    write_signed(out, len(body))
+    out += body
+
+
+def decode_batch(batch: bytes | bytearray | memoryview, header: BatchHeader | None = None) -> Iterator[Record]:
+    """The records of one whole batch. Raises Malformed where the bytes do not say what the header promised."""
+    header = header or batches.read_header(batch)
+    body = decompress(header.compression, memoryview(batch)[batches.HEADER_BYTES : header.size])
+    position = 0
+    for _ in range(header.record_count):
+        record, position = _decode_record(body, position, header)
+        yield record
+    if position != len(body):
+        raise Malformed("a batch holds more bytes than its record count accounts for")
+
+
+def count_records(body: bytes | bytearray | memoryview) -> int:
+    """How many whole records these (decompressed) bytes hold, looking at nothing but their lengths."""
+    position = count = 0
+    end = len(body)
+    while position < end:
+        byte = body[position]
+        if byte < 0x80:
+            position += 1 + (byte >> 1)
+            length_is_negative = byte & 1
+        else:
+            length, position = read_signed(body, position, 5)
+            length_is_negative = length < 0
+            position += length
+        if length_is_negative:
+            raise Malformed("a record has a negative length")
+        count += 1
+    if position != end:
+        raise Malformed("the last record of a batch is cut short")
+    return count
+
+
+def encode_marker(
+    *, commit: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp: int
+) -> bytearray:
+    """A control batch of one record that ends a transaction on a partition."""
+    record = Record(struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, coordinator_epoch), timestamp)
+    return encode_batch(
+        [record], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
+    )
+
+
+def decode_marker(batch: bytes | bytearray | memoryview) -> Marker | None:
+    """What a control batch says, or None when it is a control record of another kind."""
+    record = next(decode_batch(batch))
+    if record.key is None or len(record.key) < 4 or record.value is None or len(record.value) < 6:
+        return None
+    _, kind = struct.unpack_from(">hh", record.key)
+    if kind not in (0, 1):
+        return None
+    _, coordinator_epoch = struct.unpack_from(">hi", record.value)
+    return Marker(commit=kind == 1, coordinator_epoch=coordinator_epoch)
+
+
+def _decode_record(body: bytes | memoryview, position: int, header: BatchHeader) -> tuple[Record, int]:
+    length, position = read_signed(body, position)
+    end = position + length
+    if length < 1 or end > len(body):
+        raise Malformed("a record's length runs past its batch")
+    timestamp_delta, position = read_signed(body, position + 1)
+    offset_delta, position = read_signed(body, position)
+    key, position = _read_bytes(body, position, end)
+    value, position = _read_bytes(body, position, end)
+    count, position = read_signed(body, position)
+    if not 0 <= count <= end - position:
+        raise Malformed("a record's header count does not fit its length")
+    headers = []
+    for _ in range(count):
+        name, position = _read_bytes(body, position, end)
+        header_value, position = _read_bytes(body, position, end)
+        if name is None:
+            raise Malformed("a header has no key")
+        try:
+            headers.append((name.decode(), header_value))
+        except UnicodeDecodeError:
+            raise Malformed("a header key is not UTF-8") from None
+    if position != end:
+        raise Malformed("a record's length does not fit its content")
+    timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
+    return Record(key, value, timestamp, header.base_offset + offset_delta, tuple(headers)), position
+
+
+def _write_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        write_signed(out, -1)
+    else:
+        write_signed(out, len(value))
+        out += value
+
+
+def _read_bytes(body: bytes | memoryview, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_signed(body, position)
+    if length < 0:
+        return None, position
+    if position + length > end:
+        raise Malformed("a length inside a record runs past its end")
+    return bytes(body[position : position + length]), position + length
