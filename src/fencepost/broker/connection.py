@@ -1,0 +1,311 @@
+"""One client's connection: frames in, answers out in the order of the requests, bounded memory whatever the client does.
+
+Reading. All connections read into one scratch buffer, because an event loop serves them one at a time; what arrives
+whole is served from there without a copy. A frame that arrives in pieces gets a buffer of its own, which grows with the
+bytes that really came, so that announcing 2 GB costs nothing.
+
+Order. A request whose handler waits holds back the requests behind it, as in Kafka. The exception is `Reply`: its work is
+done and only the disk is awaited, so the next request is served and its answer queues behind.
+
+Back-pressure. While the client does not read its answers, or a handler waits, nothing more is read from the socket. Stored
+records are read from disk in chunks as the socket takes them, so that a slow reader holds one chunk, not its whole fetch.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from fencepost.broker.dispatch import Call, Handler, Parts, Reply
+from fencepost.errors import ErrorCode, KafkaError, Malformed
+from fencepost.log.slices import FileSlice
+from fencepost.wire.frame import (
+    API_VERSIONS_KEY,
+    SIZE,
+    RequestHeader,
+    encode_response,
+    read_request_header,
+    skip_tags,
+)
+
+if TYPE_CHECKING:
+    from fencepost.broker.node import Node
+
+log = logging.getLogger("fencepost.connection")
+
+SCRATCH_BYTES = 256 * 1024
+FIRST_FRAME_BUFFER_BYTES = 1024 * 1024
+CHUNK_BYTES = 256 * 1024
+REPLIES_MAX = 1000
+
+_scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Lives from accept to close; owned by the server's event loop."""
+
+    def __init__(self, node: "Node", handlers: Mapping[int, Handler], max_request_bytes: int) -> None:
+        self._node = node
+        self._handlers = handlers
+        self._max_request_bytes = max_request_bytes
+        self._transport: asyncio.Transport
+        self._client_host = ""
+        self.last_active = 0.0
+
+        self._partial = b""  # fewer bytes than a frame's size field
+        self._frame: bytearray | None = None  # a frame that arrives in pieces
+        self._frame_bytes = 0  # what was announced for it
+        self._filled = 0
+
+        self._waiting: asyncio.Future[Any] | None = None  # the handler that holds back the requests behind it
+        self._backlog: deque[bytes] = deque()  # whole frames that came while something held them back
+        self._replies: deque[Reply] = deque()  # answers in order, not all of them ready
+        self._out: deque[Any] = deque()  # parts that the socket has not taken yet
+        self._out_position = 0  # how much of the first part, a file slice, is gone
+        self._full = False  # the transport asked us to stop writing
+        self._reading = True
+        self._closed = False
+
+    # -- the transport's side -----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=CHUNK_BYTES)
+        peer = self._transport.get_extra_info("peername")
+        self._client_host = f"/{peer[0]}" if peer else "/unknown"
+        self.last_active = self._node.loop_time()
+        if not self._node.connected(self):
+            self._hang_up("too many connections (max.connections)")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        self._node.disconnected(self)
+        waiting = self._waiting
+        # A coroutine is let finish: what it began (a commit, say) must not stop half-way because nobody listens.
+        if waiting is not None and not isinstance(waiting, asyncio.Task):
+            waiting.cancel()
+        self._backlog.clear()
+        self._replies.clear()
+        self._out.clear()
+        self._frame = None
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._frame is not None:
+            return memoryview(self._frame)[self._filled :]
+        kept = len(self._partial)
+        if kept:
+            _scratch[:kept] = self._partial
+            return _scratch[kept:]
+        return _scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active = self._node.loop_time()
+        if self._frame is not None:
+            self._filled += nbytes
+            if self._filled == self._frame_bytes:
+                frame, self._frame = self._frame, None
+                self._take(memoryview(frame))
+            elif self._filled == len(self._frame):
+                self._frame += bytes(min(len(self._frame), self._frame_bytes - self._filled))
+        else:
+            self._split(nbytes + len(self._partial))
+        if self._reading and self._held_back():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self._pump()
+        self._go_on()
+
+    def eof_received(self) -> bool:
+        return False
+
+    # -- frames in ----------------------------------------------------------------------------------------------------
+
+    def _split(self, end: int) -> None:
+        """Serve every whole frame in the scratch buffer and keep the piece at its end."""
+        self._partial = b""
+        position = 0
+        while end - position >= SIZE.size:
+            (size,) = SIZE.unpack_from(_scratch, position)
+            if not 0 <= size <= self._max_request_bytes:
+                self._hang_up(f"a frame of {size} bytes was announced (socket.request.max.bytes={self._max_request_bytes})")
+                return
+            position += SIZE.size
+            if size > end - position:
+                self._begin_frame(size, _scratch[position:end])
+                return
+            self._take(_scratch[position : position + size])
+            if self._closed:
+                return
+            position += size
+        self._partial = bytes(_scratch[position:end])
+
+    def _begin_frame(self, size: int, piece: memoryview) -> None:
+        self._frame_bytes = size
+        self._filled = len(piece)
+        self._frame = bytearray(min(size, max(FIRST_FRAME_BUFFER_BYTES, 2 * len(piece))))
+        self._frame[: len(piece)] = piece
+
+    def _take(self, frame: memoryview) -> None:
+        if self._held_back():
+            self._backlog.append(bytes(frame))
+        else:
+            self._serve(frame)
+
+    def _held_back(self) -> bool:
+        return self._waiting is not None or self._full or bool(self._out) or len(self._replies) > REPLIES_MAX
+
+    def _go_on(self) -> None:
+        """Something that held requests back is over."""
+        while self._backlog and not self._closed and not self._held_back():
+            self._serve(memoryview(bytearray(self._backlog.popleft())))
+        if not self._reading and not self._closed and not self._held_back():
+            self._reading = True
+            self._transport.resume_reading()
+
+    # -- one request --------------------------------------------------------------------------------------------------
+
+    def _serve(self, frame: memoryview) -> None:
+        try:
+            header = read_request_header(frame)
+            entry = self._handlers.get(header.api_key)
+            if entry is None:
+                raise Malformed(f"unknown API key {header.api_key}")
+            if not entry.first <= header.version <= entry.last:
+                if header.api_key != API_VERSIONS_KEY:
+                    raise Malformed(f"{entry.api.name} v{header.version} is not supported ({entry.first} to {entry.last} are)")
+                header = header._replace(version=0, body=-1)  # version 0 is what every client can read
+            self._answer(entry, header, self._call(entry, header, frame))
+        except Malformed as error:
+            self._hang_up(str(error))
+        except KafkaError as error:
+            self._answer_error(entry, header, error.code)
+        except Exception:
+            log.exception("%s failed", entry.api.name if entry else "a request")
+            self._answer_error(entry, header, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _call(self, entry: Handler, header: RequestHeader, frame: memoryview) -> Any:
+        call = Call(self._node, header.version, header.correlation_id, header.client_id, self._client_host)
+        if header.body < 0:
+            call.request = None
+        else:
+            body = header.body
+            if header.version in entry.api.request.flexible:
+                body = body + 1 if body < len(frame) and frame[body] == 0 else skip_tags(frame, body)
+            if entry.raw is not None:
+                return entry.raw(call, frame, body)
+            call.request = entry.api.request.decode(header.version, frame, body)
+        assert entry.function is not None
+        return entry.function(call)
+
+    def _answer(self, entry: Handler, header: RequestHeader, answer: Any) -> None:
+        if answer is None:
+            return
+        if isinstance(answer, list):
+            self._reply(answer)
+        elif isinstance(answer, Reply):
+            self._queue(answer)
+        elif isinstance(answer, Mapping):
+            self._reply([encode_response(entry.api, header.version, header.correlation_id, cast(Any, answer))])
+        else:
+            self._wait(entry, header, answer)
+
+    def _wait(self, entry: Handler, header: RequestHeader, answer: Awaitable[Any]) -> None:
+        waiting = asyncio.ensure_future(answer) if inspect.iscoroutine(answer) else cast("asyncio.Future[Any]", answer)
+
+        def finished(future: "asyncio.Future[Any]") -> None:
+            self._waiting = None
+            if self._closed:
+                if not future.cancelled():
+                    future.exception()  # seen, so that asyncio does not complain
+                return
+            try:
+                self._answer(entry, header, future.result())
+            except KafkaError as error:
+                self._answer_error(entry, header, error.code)
+            except asyncio.CancelledError:
+                self._hang_up("its request was cancelled")
+            except Exception:
+                log.exception("%s failed", entry.api.name)
+                self._answer_error(entry, header, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._go_on()
+
+        self._waiting = waiting
+        waiting.add_done_callback(finished)
+
+    def _answer_error(self, entry: Handler | None, header: RequestHeader, code: ErrorCode) -> None:
+        """The last resort: most handlers put errors where their response has room for them."""
+        fields = entry.api.response.fields if entry else []
+        if entry and any(f.name == "error_code" and header.version in f.versions for f in fields):
+            self._reply([encode_response(entry.api, header.version, header.correlation_id, {"error_code": code})])
+        else:
+            self._hang_up(f"{entry.api.name if entry else 'a request'} cannot be answered with {code.name}")
+
+    # -- answers out --------------------------------------------------------------------------------------------------
+
+    def _queue(self, reply: Reply) -> None:
+        if reply.ready and not self._replies:
+            self._send(reply.parts)
+        else:
+            reply.on_ready = self._replies_ready
+            self._replies.append(reply)
+
+    def _reply(self, parts: Parts) -> None:
+        if self._replies:
+            reply = Reply(parts)
+            reply.ready = True
+            self._replies.append(reply)
+        else:
+            self._send(parts)
+
+    def _replies_ready(self) -> None:
+        if self._closed:
+            return
+        while self._replies and self._replies[0].ready:
+            self._send(self._replies.popleft().parts)
+        self._go_on()
+
+    def _send(self, parts: Parts) -> None:
+        if len(parts) == 1 and not self._out and not self._full:
+            self._transport.write(cast(bytearray, parts[0]))
+            return
+        self._out.extend(parts)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Hand parts to the transport until it is full; of a file slice, a chunk at a time."""
+        out = self._out
+        while out and not self._full and not self._closed:
+            part = out[0]
+            if not isinstance(part, FileSlice):
+                self._transport.write(part)
+                out.popleft()
+                continue
+            chunk = part.read(self._out_position, CHUNK_BYTES)
+            if not chunk:
+                self._hang_up("stored records could not be read back")
+                return
+            self._transport.write(chunk)
+            self._out_position += len(chunk)
+            if self._out_position == len(part):
+                self._out_position = 0
+                out.popleft()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._transport.close()
+
+    def _hang_up(self, reason: str) -> None:
+        """Close the connection with one line that says why."""
+        if not self._closed:
+            log.warning("closing the connection of %s: %s", self._client_host, reason)
+            self._closed = True
+            self._transport.abort()

@@ -1,0 +1,39 @@
+"""FindCoordinator (10): who coordinates a group (type 0) or a transactional id (type 1). On one node: this one.
+
+Version 4 asks for many keys at once; the answer then lies in `coordinators` instead of the top level.
+"""
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.errors import ErrorCode
+
+FIRST_BATCHED = 4
+GROUP, TRANSACTION = 0, 1
+
+
+@handler(10, versions=(0, 6))
+def find_coordinator(call: Call) -> Response:
+    request = call.request
+    if call.version >= FIRST_BATCHED:
+        return {"coordinators": [{"key": key, **_find(call, key)} for key in request.coordinator_keys]}
+    return _find(call, request.key)
+
+
+def _find(call: Call, key: str) -> dict[str, object]:
+    kind = call.request.key_type
+    if kind not in (GROUP, TRANSACTION):
+        message = "share groups are not offered" if kind == 2 else f"unknown coordinator type {kind}"
+        return _refusal(ErrorCode.INVALID_REQUEST, message)
+    if kind == TRANSACTION and not key:
+        return _refusal(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+    broker = call.broker
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "node_id": broker.node_id,
+        "host": broker.host,
+        "port": broker.port,
+    }
+
+
+def _refusal(code: ErrorCode, message: str) -> dict[str, object]:
+    return {"error_code": code, "error_message": message, "node_id": -1, "host": "", "port": -1}

@@ -1,0 +1,58 @@
+"""ListOffsets (2): the offset at a time, or one of the special times below. `read_committed` ends at the LSO.
+
+-1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest local (v8), -5 latest tiered (v9),
+-6 earliest pending upload (v11). There is no tiered storage here, so -4 is -2 and -5, -6 have no answer.
+"""
+
+from typing import Any
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.leadership import check_leader_epoch
+from fencepost.errors import ErrorCode, KafkaError
+from fencepost.log.partition import Isolation, PartitionLog
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+UNKNOWN = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+
+
+@handler(2, versions=(1, 11))
+def list_offsets(call: Call) -> Response:
+    isolation = Isolation(min(1, max(0, call.request.isolation_level)))
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [_answer(call, topic.name, partition, isolation) for partition in topic.partitions],
+            }
+            for topic in call.request.topics
+        ]
+    }
+
+
+def _answer(call: Call, topic: str, partition: Any, isolation: Isolation) -> dict[str, Any]:
+    index = partition.partition_index
+    try:
+        log = call.broker.topics.log(topic, index)
+        if log is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        check_leader_epoch(log, partition.current_leader_epoch)
+        return {"partition_index": index, "error_code": ErrorCode.NONE, **_find(log, partition.timestamp, isolation)}
+    except KafkaError as error:
+        return {"partition_index": index, "error_code": error.code, **UNKNOWN}
+
+
+def _find(log: PartitionLog, timestamp: int, isolation: Isolation) -> dict[str, int]:
+    if timestamp == LATEST:
+        end = log.last_stable_offset if isolation is Isolation.READ_COMMITTED else log.high_watermark
+        return {"timestamp": -1, "offset": end, "leader_epoch": log.leader_epoch}
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return {"timestamp": -1, "offset": log.log_start_offset, "leader_epoch": log.leader_epoch}
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return {**UNKNOWN, "leader_epoch": log.leader_epoch}
+    if timestamp < MAX_TIMESTAMP:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no special timestamp {timestamp}")
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, isolation)
+    if found is None:
+        return UNKNOWN
+    offset, found_timestamp, leader_epoch = found
+    return {"timestamp": found_timestamp, "offset": offset, "leader_epoch": leader_epoch}

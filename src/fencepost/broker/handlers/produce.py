@@ -1,0 +1,149 @@
+"""Produce (0): append batches to their partitions. The hot path of the broker.
+
+acks=0 gets no answer, and a closed connection on an error; acks=1 is answered once written; acks=-1 once durable, that is
+below the high watermark. A transactional batch must belong to a partition that the coordinator knows as part of the
+producer's transaction (KIP-890): up to version 11 the client registered it and it is verified here, from version 12 on it is
+registered here. Version 13 names topics by id.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from fencepost.broker.dispatch import Call, RawAnswer, Reply, raw_handler
+from fencepost.errors import ErrorCode, KafkaError, Malformed
+from fencepost.log.partition import Origin, PartitionLog
+from fencepost.wire import produce as wire
+from fencepost.wire.batch import HEADER_BYTES, TRANSACTIONAL_FLAG, read_header
+from fencepost.wire.produce import PartitionData, PartitionResult, ProduceRequest
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+#: Where the low byte of a batch's attributes lies.
+_FLAGS_OFFSET = 22
+
+Durability = tuple[int, "asyncio.Future[None]"]  #: which result waits, and for what
+
+
+@raw_handler(wire.API_KEY, versions=wire.VERSIONS)
+def produce(call: Call, frame: memoryview, body: int) -> RawAnswer | None:
+    request = wire.decode_request(call.version, frame, body)
+    if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
+        return _answer(call, request, wire.error_results(request, ErrorCode.INVALID_REQUIRED_ACKS))
+    transactional = [data for data in request.partitions if _is_transactional(data.records)]
+    if transactional:
+        try:
+            registered = _join_transaction(call, request, transactional)
+        except KafkaError as error:
+            return _answer(call, request, wire.error_results(request, error.code, error.message or None))
+        if registered is not None:
+            # The frame lies in a buffer that the next read overwrites.
+            return _append_when_registered(call, bytearray(frame), body, registered)
+    return _append_all(call, request)
+
+
+async def _append_when_registered(call: Call, frame: bytearray, body: int, registered: Any) -> Any:
+    request = wire.decode_request(call.version, memoryview(frame), body)
+    try:
+        await registered
+    except KafkaError as error:
+        return _answer(call, request, wire.error_results(request, error.code, error.message or None))
+    return _append_all(call, request)
+
+
+def _append_all(call: Call, request: ProduceRequest) -> RawAnswer | None:
+    results: list[PartitionResult] = []
+    waits: list[Durability] = []
+    wait_for_disk = request.acks == ACKS_ALL
+    for data in request.partitions:
+        topic, partition, records = data
+        try:
+            log = _writable_log(call, data)
+            if records is None:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch per partition")
+            appended = log.append(records, Origin.CLIENT)
+        except KafkaError as error:
+            results.append(PartitionResult(topic, partition, error.code, message=error.message or None))
+            continue
+        if wait_for_disk:
+            durable = log.when_durable(appended.last_offset)
+            if durable is not None:
+                waits.append((len(results), durable))
+        results.append(
+            PartitionResult(
+                topic, partition, 0, appended.base_offset, appended.append_time_ms, appended.log_start_offset
+            )
+        )
+    if waits:
+        return _answer_when_durable(call, results, waits)
+    return _answer(call, request, results)
+
+
+def _answer(call: Call, request: ProduceRequest, results: list[PartitionResult]) -> RawAnswer | None:
+    if request.acks == ACKS_NONE:
+        failed = next((result for result in results if result.error_code), None)
+        if failed is not None:
+            # There is no answer that could carry the error; a closed connection makes the client look again.
+            raise Malformed(f"Produce with acks=0 failed: {ErrorCode(failed.error_code).name} {failed.message or ''}")
+        return None
+    return [wire.encode_response(call.version, call.correlation_id, results)]
+
+
+def _answer_when_durable(call: Call, results: list[PartitionResult], waits: Sequence[Durability]) -> Reply:
+    reply = Reply([])
+    remaining = len(waits)
+
+    def one_is_durable(index: int, future: "asyncio.Future[None]") -> None:
+        nonlocal remaining
+        if future.cancelled() or future.exception() is not None:
+            failed = results[index]
+            results[index] = PartitionResult(failed.topic, failed.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        remaining -= 1
+        if not remaining:
+            reply.parts = [wire.encode_response(call.version, call.correlation_id, results)]
+            reply.release()
+
+    for index, future in waits:
+        future.add_done_callback(lambda done, index=index: one_is_durable(index, done))
+    return reply
+
+
+def _writable_log(call: Call, data: PartitionData) -> PartitionLog:
+    topics = call.broker.topics
+    if isinstance(data.topic, bytes):
+        log = topics.log_by_id(data.topic, data.partition)
+        if log is None:
+            known = topics.by_id(data.topic) is not None
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID)
+    else:
+        log = topics.log(data.topic, data.partition)
+        if log is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if log.topic.startswith("__") and topics.is_internal_name(log.topic):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic} is internal and written by the broker alone")
+    return log
+
+
+def _is_transactional(records: memoryview | None) -> bool:
+    return records is not None and len(records) >= HEADER_BYTES and bool(records[_FLAGS_OFFSET] & TRANSACTIONAL_FLAG)
+
+
+def _join_transaction(call: Call, request: ProduceRequest, transactional: list[PartitionData]) -> Any:
+    """Verify or register the partitions; None when that needs no waiting, else what to await."""
+    if request.transactional_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "transactional records without a transactional id")
+    first = read_header(transactional[0].records or b"")
+    topics = call.broker.topics
+    partitions = []
+    for data in transactional:
+        log = (
+            topics.log_by_id(data.topic, data.partition)
+            if isinstance(data.topic, bytes)
+            else topics.log(data.topic, data.partition)
+        )
+        if log is not None:
+            partitions.append((log.topic, log.partition))
+    producer = (request.transactional_id, first.producer_id, first.producer_epoch, partitions)
+    if call.version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION:
+        return call.broker.transactions.add_partitions_from_produce(*producer)
+    return call.broker.transactions.verify_partitions(*producer)

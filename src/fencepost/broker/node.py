@@ -1,0 +1,135 @@
+"""One broker: opens its data, wires the parts together, serves until stopped.
+
+The order of starting matters: logs are recovered first, coordinators replay them and finish what a crash left half done,
+and only then is the first connection accepted.
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from fencepost.broker.connection import Connection
+from fencepost.broker.dispatch import handlers
+from fencepost.broker.fetch_sessions import FetchSessions
+from fencepost.broker.maintenance import Maintenance
+from fencepost.broker.progress import Progress
+from fencepost.broker.settings import Settings
+from fencepost.broker.topics import TopicRegistry
+from fencepost.clock import Clock, SystemClock
+from fencepost.coordinator.group.coordinator import GroupCoordinator
+from fencepost.coordinator.txn.coordinator import TransactionCoordinator
+from fencepost.coordinator.txn.steps import Step
+from fencepost.log.disk import Disk, RealDisk
+
+log = logging.getLogger("fencepost")
+
+BACKLOG = 1024
+#: The name of a step of a transaction at which the process kills itself: for crash tests.
+CRASH_VARIABLE = "FENCEPOST_CRASH_AT"
+
+
+class Node:
+    """Everything that a handler may reach is an attribute here."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: Settings,
+        host: str = "127.0.0.1",
+        port: int = 9092,
+        *,
+        clock: Clock | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.node_id: int = settings.node_id
+        self.handlers = handlers()
+        self.progress = Progress()
+        self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots)
+        self._listen = (host, port)
+        self.host, self.port = host, port
+        self.topics = TopicRegistry(data_dir, settings, self.clock, disk or RealDisk(), on_progress=self.progress.moved)
+        self.groups: GroupCoordinator
+        self.transactions: TransactionCoordinator
+        self._maintenance: Maintenance
+        self._server: asyncio.Server | None = None
+        self._connections: set[Connection] = set()
+        self.loop_time: Callable[[], float] = lambda: 0.0
+
+    async def start(self) -> None:
+        """Returns once connections are accepted."""
+        loop = asyncio.get_running_loop()
+        self.loop_time = loop.time
+        _raise_open_files_limit()
+        self.topics.open()
+        self.groups = GroupCoordinator(topics=self.topics, clock=self.clock, settings=self.settings)
+        self.transactions = TransactionCoordinator(
+            topics=self.topics,
+            clock=self.clock,
+            settings=self.settings,
+            marker_appended=self.groups.marker_appended,
+            step=_crash_hook(),
+        )
+        self.groups.start()
+        self.transactions.start()
+        self._maintenance = Maintenance(self)
+        self._maintenance.start()
+        max_request_bytes = self.settings.socket_request_max_bytes
+        self._server = await loop.create_server(
+            lambda: Connection(self, self.handlers, max_request_bytes), *self._listen, backlog=BACKLOG
+        )
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self.host, self.port = self.settings.advertised(host, port)
+
+    async def stop(self) -> None:
+        """Refuse new work, let go of the clients, close the logs so that the next start has nothing to recover."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.close()
+        await self._maintenance.stop()
+        self.transactions.stop()
+        self.groups.stop()
+        await self.topics.close()
+
+    # -- connections --------------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> bool:
+        """False when there are too many."""
+        if len(self._connections) >= self.settings.max_connections:
+            return False
+        self._connections.add(connection)
+        return True
+
+    def disconnected(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+    def close_idle_connections(self) -> None:
+        before = self.loop_time() - self.settings.connections_max_idle_ms / 1000
+        for connection in [c for c in self._connections if c.last_active < before]:
+            connection.close()
+
+
+def _raise_open_files_limit() -> None:
+    """Two thousand clients and as many segments need more files than the usual soft limit of 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _crash_hook() -> Callable[[Step], None] | None:
+    wanted = os.environ.get(CRASH_VARIABLE)
+    if not wanted:
+        return None
+    at = Step[wanted]
+
+    def crash(step: Step) -> None:
+        if step is at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return crash

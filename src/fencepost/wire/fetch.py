@@ -1,0 +1,137 @@
+"""The answer to Fetch, by hand: it is a list of parts, so that stored bytes are sent as they lie in the file.
+
+`tests/unit/wire` holds it against the tables, version by version.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from fencepost.wire.frame import finish_response, start_response
+from fencepost.wire.varint import write_unsigned
+
+API_KEY = 1
+VERSIONS = (4, 18)
+FIRST_WITH_SESSIONS = 7
+FIRST_FLEXIBLE = 12
+FIRST_WITH_TOPIC_IDS = 13
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_THROTTLE_ERROR_SESSION = struct.Struct(">ihi")
+_PARTITION = struct.Struct(">ihqq")
+_INT64 = struct.Struct(">q")
+_ABORTED = struct.Struct(">qq")
+_DIVERGING = struct.Struct(">iq")
+
+
+class Sized(Protocol):
+    """Stored bytes on their way out: a slice of a file, or bytes in memory."""
+
+    def __len__(self) -> int: ...
+
+
+class Aborted(NamedTuple):
+    producer_id: int
+    first_offset: int
+
+
+class PartitionAnswer(NamedTuple):
+    topic: str | bytes
+    partition: int
+    error_code: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: Sequence[tuple[int, int]] | None = None  #: (producer id, first offset); None unless read_committed
+    diverging: tuple[int, int] | None = None  #: (epoch, end offset) where the reader's log parted from ours
+    records: Sized | None = None
+
+
+def encode_response(
+    version: int,
+    correlation_id: int,
+    answers: Sequence[PartitionAnswer],
+    *,
+    error_code: int = 0,
+    session_id: int = 0,
+) -> list[Sized]:
+    """The parts of the response in order: bytearrays of ours and the records' slices between them."""
+    flexible = version >= FIRST_FLEXIBLE
+    first = out = start_response(correlation_id, flexible=flexible)
+    parts: list[Sized] = [out]
+    if version >= FIRST_WITH_SESSIONS:
+        out += _THROTTLE_ERROR_SESSION.pack(0, error_code, session_id)
+    else:
+        out += _INT32.pack(0)
+    groups = _by_topic(answers)
+    _write_count(out, len(groups), flexible)
+    for topic, group in groups.items():
+        _write_topic(out, topic, flexible)
+        _write_count(out, len(group), flexible)
+        for answer in group:
+            _write_partition(out, version, answer, flexible)
+            records = answer.records
+            if records is not None and len(records):
+                parts.append(records)
+                out = bytearray()
+                parts.append(out)
+            if flexible:
+                _write_tags(out, answer)
+        if flexible:
+            out.append(0)
+    if flexible:
+        out.append(0)
+    finish_response(first, more=sum(len(part) for part in parts[1:]))
+    return parts
+
+
+def _write_partition(out: bytearray, version: int, answer: PartitionAnswer, flexible: bool) -> None:
+    out += _PARTITION.pack(answer.partition, answer.error_code, answer.high_watermark, answer.last_stable_offset)
+    if version >= 5:
+        out += _INT64.pack(answer.log_start_offset)
+    if answer.aborted is None:
+        out += b"\x00" if flexible else b"\xff\xff\xff\xff"
+    else:
+        _write_count(out, len(answer.aborted), flexible)
+        for producer_id, first_offset in answer.aborted:
+            out += _ABORTED.pack(producer_id, first_offset)
+            if flexible:
+                out.append(0)
+    if version >= 11:
+        out += b"\xff\xff\xff\xff"  # preferred read replica: none
+    # Empty, never null: old clients fail on null records.
+    _write_count(out, 0 if answer.records is None else len(answer.records), flexible)
+
+
+def _write_tags(out: bytearray, answer: PartitionAnswer) -> None:
+    if answer.diverging is None:
+        out.append(0)
+    else:
+        out += b"\x01\x00\x0d" + _DIVERGING.pack(*answer.diverging) + b"\x00"
+
+
+def _write_topic(out: bytearray, topic: str | bytes, flexible: bool) -> None:
+    if isinstance(topic, bytes):
+        out += topic
+        return
+    name = topic.encode()
+    if flexible:
+        write_unsigned(out, len(name) + 1)
+    else:
+        out += _INT16.pack(len(name))
+    out += name
+
+
+def _write_count(out: bytearray, count: int, flexible: bool) -> None:
+    if flexible:
+        write_unsigned(out, count + 1)
+    else:
+        out += _INT32.pack(count)
+
+
+def _by_topic(answers: Sequence[PartitionAnswer]) -> dict[str | bytes, list[PartitionAnswer]]:
+    groups: dict[str | bytes, list[PartitionAnswer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.topic, []).append(answer)
+    return groups
