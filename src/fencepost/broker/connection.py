@@ -65,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out: deque[Any] = deque()  # parts that the socket has not taken yet
         self._out_position = 0  # how much of the first part, a file slice, is gone
         self._full = False  # the transport asked us to stop writing
+        self._gathered: bytearray | None = None  # answers to requests that came together go out together
         self._reading = True
         self._closed = False
 
@@ -102,6 +103,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active = self._node.loop_time()
+        self._gathered = bytearray()
+        self._received(nbytes)
+        gathered, self._gathered = self._gathered, None
+        if gathered and not self._closed:
+            self._send([gathered])
+        if self._reading and self._held_back():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _received(self, nbytes: int) -> None:
         if self._frame is not None:
             self._filled += nbytes
             if self._filled == self._frame_bytes:
@@ -111,9 +122,6 @@ class Connection(asyncio.BufferedProtocol):
                 self._frame += bytes(min(len(self._frame), self._frame_bytes - self._filled))
         else:
             self._split(nbytes + len(self._partial))
-        if self._reading and self._held_back():
-            self._reading = False
-            self._transport.pause_reading()
 
     def pause_writing(self) -> None:
         self._full = True
@@ -274,8 +282,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, parts: Parts) -> None:
         if len(parts) == 1 and not self._out and not self._full:
-            self._transport.write(cast(bytearray, parts[0]))
+            if self._gathered is not None:
+                self._gathered += cast(bytearray, parts[0])
+            else:
+                self._transport.write(cast(bytearray, parts[0]))
             return
+        if self._gathered:
+            self._out.append(self._gathered)
+            self._gathered = bytearray()
         self._out.extend(parts)
         self._pump()
 

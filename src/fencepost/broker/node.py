@@ -23,7 +23,7 @@ from fencepost.clock import Clock, SystemClock
 from fencepost.coordinator.group.coordinator import GroupCoordinator
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.steps import Step
-from fencepost.log.disk import Disk, RealDisk
+from fencepost.log.disk import Disk, SystemDisk
 
 log = logging.getLogger("fencepost")
 
@@ -53,7 +53,7 @@ class Node:
         self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots)
         self._listen = (host, port)
         self.host, self.port = host, port
-        self.topics = TopicRegistry(data_dir, settings, self.clock, disk or RealDisk(), on_progress=self.progress.moved)
+        self.topics = TopicRegistry(data_dir, settings, self.clock, disk or SystemDisk(), on_progress=self.progress.moved)
         self.groups: GroupCoordinator
         self.transactions: TransactionCoordinator
         self._maintenance: Maintenance

@@ -10,9 +10,13 @@ class FileSlice:
     __slots__ = ("_file", "_position", "_size")
 
     def __init__(self, file: File, position: int, size: int) -> None:
+        file.retain()
         self._file = file
         self._position = position
         self._size = size
+
+    def __del__(self) -> None:
+        self._file.release()
 
     def __len__(self) -> int:
         return self._size

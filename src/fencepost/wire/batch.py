@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from fencepost.errors import Malformed
 from fencepost.wire.compression import Compression
 
 MAGIC = 2
@@ -91,7 +92,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        return Compression(self.attributes & COMPRESSION_MASK)
+        """Raises Malformed for the three values that no compression has."""
+        try:
+            return Compression(self.attributes & COMPRESSION_MASK)
+        except ValueError:
+            raise Malformed(f"a batch has the unknown compression {self.attributes & COMPRESSION_MASK}") from None
 
     @property
     def is_transactional(self) -> bool:

@@ -42,12 +42,14 @@ def compress(codec: Compression, data: bytes) -> bytes:
         case Compression.SNAPPY:
             return _xerial_compress(data)
         case Compression.LZ4:
-            return bytes(cramjam.lz4.compress(data, level=1))
+            return _lz4_compress(data)
         case Compression.ZSTD:
             return bytes(cramjam.zstd.compress(data))
 
 
-def decompress(codec: Compression, data: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes | memoryview:
+def decompress(
+    codec: Compression, data: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED_BYTES
+) -> bytes | memoryview:
     """Undo `compress`; raises Malformed for bytes that are not of that codec or unfold past `limit`."""
     if codec is Compression.NONE:
         return memoryview(data)
@@ -75,6 +77,13 @@ def _bounded(codec: Compression, data: bytes | bytearray | memoryview, limit: in
         size = min(limit, 4 * size)
 
 
+def _lz4_compress(data: bytes) -> bytes:
+    """With blocks that stand alone: Java's Kafka refuses a frame whose blocks refer to the ones before."""
+    compressor = cramjam.lz4.Compressor(level=1, block_linked=False)
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
 def _xerial_compress(data: bytes) -> bytes:
     out = bytearray(XERIAL_HEADER)
     for start in range(0, len(data), XERIAL_BLOCK_BYTES):
@@ -86,6 +95,8 @@ def _xerial_compress(data: bytes) -> bytes:
 def _snappy_decompress(data: bytes, limit: int) -> bytes:
     if not data.startswith(XERIAL_MAGIC):
         return _snappy_block(data, limit)
+    if len(data) < len(XERIAL_HEADER):
+        raise Malformed("a snappy header is cut short")
     out = bytearray()
     position = len(XERIAL_HEADER)
     while position < len(data):

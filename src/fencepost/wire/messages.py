@@ -32,6 +32,10 @@ Writer = Callable[[bytearray, Any], None]
 
 NULL_UUID = bytes(16)
 
+#: What the length before a plain string can say. As in Kafka it holds for compact strings too, so that a name taken
+#: from a flexible request can be written into any other message.
+MAX_STRING_BYTES = 0x7FFF
+
 
 class Message:
     """A decoded struct. Each kind of struct is a subclass whose class attributes are the defaults of its fields."""
@@ -273,6 +277,8 @@ def _sized(kind: str, *, flexible: bool, nullable: bool) -> tuple[Reader, Writer
         end = position + length
         if end > len(buffer):
             raise Malformed(f"a {kind} of {length} bytes runs past the end")
+        if kind == "string" and length > MAX_STRING_BYTES:
+            raise Malformed(f"a string of {length} bytes is longer than {MAX_STRING_BYTES}")
         part = buffer[position:end]
         if kind == "string":
             return str(part, "utf-8"), end

@@ -90,12 +90,12 @@ def _decode_plain(frame: memoryview, position: int) -> ProduceRequest:
 
 def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceRequest:
     transactional_id = None
-    length, position = read_unsigned(frame, position)
+    length, position = _read_length(frame, position)
     if length:
         transactional_id = str(_part(frame, position, length - 1), "utf-8")
         position += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
-    topics, position = read_unsigned(frame, position + 6)
+    topics, position = _read_length(frame, position + 6)
     partitions = []
     for _ in range(topics - 1):
         topic: str | bytes
@@ -103,10 +103,10 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
             topic = bytes(_part(frame, position, 16))
             position += 16
         else:
-            length, position = read_unsigned(frame, position)
+            length, position = _read_length(frame, position)
             topic = str(_part(frame, position, length - 1), "utf-8")
             position += length - 1
-        count, position = read_unsigned(frame, position)
+        count, position = _read_length(frame, position)
         for _ in range(count - 1):
             (index,) = _INT32.unpack_from(frame, position)
             length, position = read_unsigned(frame, position + 4)
@@ -114,9 +114,9 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
             if length:
                 records = _part(frame, position, length - 1)
                 position += length - 1
-            position = _skip_tags(frame, position)
+            position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
             partitions.append(PartitionData(topic, index, records))
-        position = _skip_tags(frame, position)
+        position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
 
 
@@ -191,7 +191,7 @@ def _part(frame: memoryview, position: int, length: int) -> memoryview:
     return frame[position:end]
 
 
-def _skip_tags(frame: memoryview, position: int) -> int:
-    if frame[position] == 0:  # nearly always
-        return position + 1
-    return skip_tags(frame, position)
+def _read_length(frame: memoryview, position: int) -> tuple[int, int]:
+    """A compact length, which nearly always is one byte."""
+    value = frame[position]
+    return (value, position + 1) if value < 0x80 else read_unsigned(frame, position)

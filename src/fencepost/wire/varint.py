@@ -18,7 +18,9 @@ def write_signed(out: bytearray, value: int) -> None:
     write_unsigned(out, (value << 1) ^ (value >> 63))
 
 
-def read_unsigned(buffer: bytes | bytearray | memoryview, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
+def read_unsigned(
+    buffer: bytes | bytearray | memoryview, position: int, max_bytes: int = MAX_VARINT_BYTES
+) -> tuple[int, int]:
     """Return the value and the position after it."""
     result = shift = 0
     for taken in range(max_bytes):
@@ -33,6 +35,8 @@ def read_unsigned(buffer: bytes | bytearray | memoryview, position: int, max_byt
     raise Malformed(f"a variable-length integer is longer than {max_bytes} bytes")
 
 
-def read_signed(buffer: bytes | bytearray | memoryview, position: int, max_bytes: int = MAX_VARLONG_BYTES) -> tuple[int, int]:
+def read_signed(
+    buffer: bytes | bytearray | memoryview, position: int, max_bytes: int = MAX_VARLONG_BYTES
+) -> tuple[int, int]:
     value, position = read_unsigned(buffer, position, max_bytes)
     return (value >> 1) ^ -(value & 1), position

@@ -19,6 +19,9 @@ from fencepost.wire.produce import PartitionData, PartitionResult, ProduceReques
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
+#: From here on clients know that they can abort and go on (KIP-890).
+FIRST_WITH_ABORTABLE = 11
+
 #: Where the low byte of a batch's attributes lies.
 _FLAGS_OFFSET = 22
 
@@ -146,4 +149,7 @@ def _join_transaction(call: Call, request: ProduceRequest, transactional: list[P
     producer = (request.transactional_id, first.producer_id, first.producer_epoch, partitions)
     if call.version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION:
         return call.broker.transactions.add_partitions_from_produce(*producer)
-    return call.broker.transactions.verify_partitions(*producer)
+    understood = call.version >= FIRST_WITH_ABORTABLE
+    missing = ErrorCode.TRANSACTION_ABORTABLE if understood else ErrorCode.INVALID_TXN_STATE
+    call.broker.transactions.verify_partitions(*producer, missing=missing)
+    return None

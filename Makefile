@@ -1,0 +1,81 @@
+# Everything that is done to this repository, by name. `make` alone lists it.
+#
+# Only Python 3.11 or later with pip and PyPI is needed; Java 17 and Maven for `make compat` and `make bench`; uv for `make lock`.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+# More words for pytest, for instance: make test ARGS="-k compaction -x"
+ARGS   ?=
+
+LOCKED := $(VENV)/.locked
+READY  := $(VENV)/.ready
+KAFKA  := .cache/kafka/lib
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint format check fuzz kafka compat bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv with everything locked, and fencepost itself in it
+
+$(LOCKED): requirements-dev.lock
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or later is needed; try: make setup PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(READY): $(LOCKED) pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test: setup ## unit, property, crash and foreign-client tests (no Java needed)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+lint: setup ## ruff, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+	$(BIN)/mypy bench tools tests/fuzz tests/compat
+
+format: setup ## let ruff repair what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+check: lint ## what CI runs: lint, then the tests
+	@$(MAKE) --no-print-directory test
+
+fuzz: setup ## throw bytes at every decoder for a minute (SECONDS=60 SEED=…)
+	$(BIN)/python -m tests.fuzz.decoders --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+
+kafka: $(KAFKA)/.fetched ## fetch Apache Kafka's jars from Maven into .cache/kafka
+
+$(KAFKA)/.fetched: tools/kafka/pom.xml
+	@command -v mvn >/dev/null || { echo "Maven (mvn) is needed to fetch Apache Kafka" >&2; exit 1; }
+	rm -rf $(KAFKA)
+	mvn --batch-mode --quiet -f tools/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA) -DincludeScope=runtime
+	@touch $@
+
+compat: setup kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
+	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)
+
+bench: setup kafka ## side by side with Apache Kafka: tables of speed, CPU, memory (about half an hour)
+	$(BIN)/python -m bench.startup
+	$(BIN)/python -m bench.produce
+	$(BIN)/python -m bench.consume
+	$(BIN)/python -m bench.transactions
+
+UV := $(or $(shell command -v uv),$(wildcard $(BIN)/uv),uv)
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+lock: ## write the lock files anew (needs uv; UPGRADE=1 takes newer versions)
+	$(COMPILE) pyproject.toml -o requirements.lock
+	$(COMPILE) pyproject.toml tools/build-requirements.in --extra dev --unsafe-package fencepost -o requirements-dev.lock
+	@! grep -nE '(https?|file)://|^--(index|extra-index|find-links)' requirements.lock requirements-dev.lock
+
+clean: ## remove what can be made again (not the fetched jars)
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

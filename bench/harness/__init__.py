@@ -1,0 +1,1 @@
+"""What every bench shares: starting the two brokers, running clients, measuring processes and printing tables."""

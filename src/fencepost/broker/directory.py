@@ -1,0 +1,98 @@
+"""The data directory as a whole: one broker at a time, and whose data it is.
+
+`.lock` is held with flock for as long as the broker runs, so a killed broker leaves nothing to clean up. The process id in it
+is only there for the message. `meta.properties` is Kafka's file, version 1::
+
+    version=1
+    cluster.id=…         22 characters, a random UUID in URL-safe base64
+    node.id=1
+    directory.id=…
+"""
+
+import base64
+import fcntl
+import os
+import uuid
+from dataclasses import dataclass
+
+from fencepost.errors import ConfigError, DataDirectoryLocked, Malformed
+from fencepost.log.disk import Disk
+
+LOCK = ".lock"
+META = "meta.properties"
+META_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+
+
+class DirectoryLock:
+    """Held from construction to `release`."""
+
+    def __init__(self, data_dir: str) -> None:
+        path = os.path.join(data_dir, LOCK)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(self._fd, 20).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            by = f" (process {owner})" if owner.isdecimal() else ""
+            raise DataDirectoryLocked(f"{data_dir} is in use by another broker{by}; stop that one first") from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def load_identity(disk: Disk, data_dir: str, node_id: int) -> Identity:
+    """Whose directory this is; a new one becomes ours. ConfigError when it belongs to another node id."""
+    path = os.path.join(data_dir, META)
+    if not disk.exists(path):
+        identity = Identity(encode_uuid(random_uuid()), node_id, random_uuid())
+        disk.write_atomically(path, _render(identity))
+        return identity
+    lines = disk.read_bytes(path).decode("utf-8", "replace").splitlines()
+    fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    try:
+        if fields["version"] != META_VERSION:
+            raise Malformed(f"{path} has version {fields['version']}; this is version {META_VERSION}")
+        found = Identity(fields["cluster.id"], int(fields["node.id"]), decode_uuid(fields["directory.id"]))
+    except (KeyError, ValueError) as error:
+        raise Malformed(f"{path} cannot be read: {error}") from None
+    if found.node_id != node_id:
+        raise ConfigError(f"{data_dir} belongs to node.id {found.node_id}, but node.id is {node_id}")
+    return found
+
+
+def _render(identity: Identity) -> bytes:
+    return (
+        f"#\nversion={META_VERSION}\ncluster.id={identity.cluster_id}\nnode.id={identity.node_id}\n"
+        f"directory.id={encode_uuid(identity.directory_id)}\n"
+    ).encode()
+
+
+def random_uuid() -> bytes:
+    """A random id as Kafka makes them: its text never begins with a dash, which command lines would misread."""
+    while True:
+        value = uuid.uuid4().bytes
+        if not encode_uuid(value).startswith("-"):
+            return value
+
+
+def encode_uuid(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> bytes:
+    value = base64.urlsafe_b64decode(text + "==")
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is not a UUID")
+    return value

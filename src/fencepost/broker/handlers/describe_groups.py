@@ -1,0 +1,50 @@
+"""DescribeGroups (15): a group's state, and its members with what they subscribe to and were assigned.
+
+Of a group that does not exist it says that it is Dead, and from version 6 on also GROUP_ID_NOT_FOUND.
+"""
+
+from typing import Any
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.errors import ErrorCode
+
+FIRST_WITH_MISSING_GROUP = 6
+NOT_ASKED = -2147483648
+#: Without access control everyone may READ (3), DELETE (6) and DESCRIBE (8) a group: bits of those numbers.
+ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+
+
+@handler(15, versions=(0, 6))
+def describe_groups(call: Call) -> Response:
+    return {"groups": [_describe(call, group_id) for group_id in call.request.groups]}
+
+
+def _describe(call: Call, group_id: str) -> dict[str, Any]:
+    described = call.broker.groups.describe(group_id)
+    if described is None:
+        is_error = call.version >= FIRST_WITH_MISSING_GROUP
+        return {
+            "error_code": ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
+            "error_message": f"Group {group_id} not found.",
+            "group_id": group_id,
+            "group_state": "Dead",
+        }
+    return {
+        "error_code": ErrorCode.NONE,
+        "group_id": group_id,
+        "group_state": described.state,
+        "protocol_type": described.protocol_type,
+        "protocol_data": described.protocol,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in described.members
+        ],
+        "authorized_operations": ALL_OPERATIONS if call.request.include_authorized_operations else NOT_ASKED,
+    }

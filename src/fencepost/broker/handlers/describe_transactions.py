@@ -1,0 +1,31 @@
+"""DescribeTransactions (65): what the coordinator knows of transactional ids (KIP-664)."""
+
+from typing import Any
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.coordinator.txn.model import by_topic
+from fencepost.errors import ErrorCode, KafkaError
+
+
+@handler(65, versions=(0, 0))
+def describe_transactions(call: Call) -> Response:
+    return {"transaction_states": [_describe(call, name) for name in call.request.transactional_ids]}
+
+
+def _describe(call: Call, transactional_id: str) -> dict[str, Any]:
+    try:
+        transaction = call.broker.transactions.describe(transactional_id)
+    except KafkaError as error:
+        return {"error_code": error.code, "transactional_id": transactional_id}
+    return {
+        "error_code": ErrorCode.NONE,
+        "transactional_id": transactional_id,
+        "transaction_state": transaction.state.label,
+        "transaction_timeout_ms": transaction.timeout_ms,
+        "transaction_start_time_ms": transaction.start_ms,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "topics": [
+            {"topic": topic, "partitions": partitions} for topic, partitions in by_topic(transaction.partitions).items()
+        ],
+    }

@@ -1,0 +1,36 @@
+"""InitProducerId (22): a producer id and epoch, for an idempotent producer or for a transactional id.
+
+A transactional id gets a higher epoch than ever before, which fences whoever used it; a transaction left open is
+aborted first, and the answer waits for that. From version 3 a producer may say who it was (KIP-360), to go on after
+an error without fencing a successor that it does not know of. Before version 4 a fenced producer is told
+INVALID_PRODUCER_EPOCH. Version 6 (two-phase commit, KIP-939) is not offered.
+"""
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.coordinator.txn.decide import Producer
+from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+FIRST_WITH_PRODUCER_FENCED = 4
+
+
+@handler(22, versions=(0, 5))
+async def init_producer_id(call: Call) -> Response:
+    request = call.request
+    try:
+        expected = _expected(request.producer_id, request.producer_epoch)
+        producer = await call.broker.transactions.init_producer_id(
+            request.transactional_id, request.transaction_timeout_ms, expected
+        )
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED and call.version < FIRST_WITH_PRODUCER_FENCED:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return {"error_code": code, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
+    return {"error_code": ErrorCode.NONE, "producer_id": producer.producer_id, "producer_epoch": producer.epoch}
+
+
+def _expected(producer_id: int, epoch: int) -> Producer | None:
+    if (producer_id == NO_PRODUCER_ID) != (epoch == NO_PRODUCER_EPOCH):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id without an epoch, or the other way round")
+    return None if producer_id == NO_PRODUCER_ID else Producer(producer_id, epoch)

@@ -1,0 +1,60 @@
+"""JoinGroup (11): become a member of a group, or take part in its next generation. Answered when that begins.
+
+Version 1 brought a rebalance timeout of its own (before, the session timeout served), 4 ids that are handed out
+before one counts as a member (KIP-394), 5 static members (KIP-345), 9 a flag for a static leader that is back:
+nothing to assign (KIP-814). A client that goes away while it waits takes its request back.
+"""
+
+import asyncio
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.coordinator.group.requests import Joined, JoinRequest, Protocol
+from fencepost.coordinator.group.waiting import abandonable
+
+FIRST_WITH_REBALANCE_TIMEOUT = 1
+FIRST_WITH_GIVEN_IDS = 4
+FIRST_WITH_NULL_PROTOCOL = 7
+FIRST_WITH_SKIPPED_ASSIGNMENT = 9
+
+
+@handler(11, versions=(0, 9))
+def join_group(call: Call) -> "asyncio.Future[Response]":
+    return abandonable(_join(call))
+
+
+async def _join(call: Call) -> Response:
+    request, version = call.request, call.version
+    has_rebalance_timeout = version >= FIRST_WITH_REBALANCE_TIMEOUT
+    joined = await call.broker.groups.join(
+        JoinRequest(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            client_id=call.client_id or "",
+            client_host=call.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=tuple(Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
+            reason=request.reason,
+            needs_member_id=version >= FIRST_WITH_GIVEN_IDS,
+            skips_assignment=version >= FIRST_WITH_SKIPPED_ASSIGNMENT,
+        )
+    )
+    return _answer(joined, version)
+
+
+def _answer(joined: Joined, version: int) -> Response:
+    return {
+        "error_code": joined.error,
+        "generation_id": joined.generation,
+        "protocol_type": joined.protocol_type,
+        "protocol_name": joined.protocol if version >= FIRST_WITH_NULL_PROTOCOL else joined.protocol or "",
+        "leader": joined.leader,
+        "skip_assignment": joined.skip_assignment,
+        "member_id": joined.member_id,
+        "members": [
+            {"member_id": member.member_id, "group_instance_id": member.instance_id, "metadata": member.metadata}
+            for member in joined.members
+        ],
+    }

@@ -1,0 +1,34 @@
+"""LeaveGroup (13): take members out of a group. Up to version 2 one, by its id; from version 3 several, and static
+ones by their instance id alone, which is how an administrator removes them."""
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.coordinator.group.requests import Leaver
+from fencepost.errors import KafkaError
+
+FIRST_BATCHED = 3
+
+
+@handler(13, versions=(0, 5))
+async def leave_group(call: Call) -> Response:
+    request = call.request
+    is_batched = call.version >= FIRST_BATCHED
+    if is_batched:
+        leavers = [Leaver(entry.member_id, entry.group_instance_id, entry.reason) for entry in request.members]
+    else:
+        leavers = [Leaver(request.member_id)]
+    try:
+        left = await call.broker.groups.leave(request.group_id, leavers)
+    except KafkaError as error:
+        return {"error_code": error.code}
+    if not is_batched:
+        return {"error_code": left[0].error}
+    return {
+        "members": [
+            {
+                "member_id": entry.leaver.member_id,
+                "group_instance_id": entry.leaver.instance_id,
+                "error_code": entry.error,
+            }
+            for entry in left
+        ]
+    }

@@ -1,0 +1,40 @@
+"""OffsetDelete (47): forget committed offsets of a group, where no member of it subscribes to the topic."""
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.coordinator.group.records import TopicPartition
+from fencepost.errors import ErrorCode, KafkaError
+
+
+@handler(47, versions=(0, 0))
+async def offset_delete(call: Call) -> Response:
+    request, broker = call.request, call.broker
+    if not request.group_id:
+        return {"error_code": ErrorCode.INVALID_GROUP_ID}
+    wanted = [
+        TopicPartition(topic.name, part.partition_index)
+        for topic in request.topics
+        if broker.topics.get(topic.name) is not None
+        for part in topic.partitions
+    ]
+    try:
+        results = await broker.groups.offsets.delete(request.group_id, wanted)
+    except KafkaError as error:
+        return {"error_code": error.code}
+    return {
+        "error_code": ErrorCode.NONE,
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": part.partition_index,
+                        "error_code": results.get(
+                            TopicPartition(topic.name, part.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        ),
+                    }
+                    for part in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ],
+    }

@@ -1,0 +1,83 @@
+"""OffsetFetch (9): what a group has committed, for some partitions or (from version 2) for all of them.
+
+From version 7 on one may require stable offsets: where a transaction is open the answer is UNSTABLE_OFFSET_COMMIT, to
+be asked again. Version 8 asks for many groups at once, 10 names topics by id.
+"""
+
+from typing import Any
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.offset_topics import find, missing, names
+from fencepost.coordinator.group.records import TopicPartition
+from fencepost.coordinator.group.requests import FetchedOffset
+from fencepost.errors import KafkaError
+
+FIRST_WITH_GROUP_ERROR = 2
+FIRST_BATCHED = 8
+FIRST_WITH_IDS = 10
+
+
+@handler(9, versions=(1, 10))
+async def offset_fetch(call: Call) -> Response:
+    request = call.request
+    if call.version >= FIRST_BATCHED:
+        return {"groups": [{"group_id": entry.group_id, **await _fetch(call, entry)} for entry in request.groups]}
+    answer = await _fetch(call, request)
+    if call.version < FIRST_WITH_GROUP_ERROR and "error_code" in answer:
+        failed = FetchedOffset(TopicPartition("", 0), error=answer["error_code"])
+        return {
+            "topics": [
+                {**names(topic), "partitions": [_partition(failed, index) for index in topic.partition_indexes]}
+                for topic in request.topics
+            ]
+        }
+    return answer
+
+
+async def _fetch(call: Call, entry: Any) -> dict[str, Any]:
+    try:
+        topics = await (_fetch_all(call, entry) if entry.topics is None else _fetch_some(call, entry))
+    except KafkaError as error:
+        return {"topics": [], "error_code": error.code}
+    return {"topics": topics}
+
+
+async def _fetch_all(call: Call, entry: Any) -> list[dict[str, Any]]:
+    offsets = call.broker.groups.offsets
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for fetched in await offsets.fetch(entry.group_id, None, require_stable=call.request.require_stable):
+        by_topic.setdefault(fetched.where.topic, []).append(_partition(fetched, fetched.where.partition))
+    if call.version < FIRST_WITH_IDS:
+        return [{"name": name, "partitions": partitions} for name, partitions in by_topic.items()]
+    known = ((call.broker.topics.get(name), partitions) for name, partitions in by_topic.items())
+    return [{"topic_id": topic.id, "partitions": partitions} for topic, partitions in known if topic is not None]
+
+
+async def _fetch_some(call: Call, entry: Any) -> list[dict[str, Any]]:
+    offsets = call.broker.groups.offsets
+    answer = []
+    for asked in entry.topics:
+        name = asked.name
+        if call.version >= FIRST_WITH_IDS:
+            topic = find(call.broker.topics, asked)
+            if topic is None:
+                failed = FetchedOffset(TopicPartition("", 0), error=missing(asked))
+                partitions = [_partition(failed, index) for index in asked.partition_indexes]
+                answer.append({**names(asked), "partitions": partitions})
+                continue
+            name = topic.name
+        # A topic that is gone may still have offsets, and one may ask for them by its name.
+        wanted = [TopicPartition(name, index) for index in asked.partition_indexes]
+        fetched = await offsets.fetch(entry.group_id, wanted, require_stable=call.request.require_stable)
+        answer.append({**names(asked), "partitions": [_partition(one, one.where.partition) for one in fetched]})
+    return answer
+
+
+def _partition(fetched: FetchedOffset, index: int) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "committed_offset": fetched.offset,
+        "committed_leader_epoch": fetched.leader_epoch,
+        "metadata": fetched.metadata,
+        "error_code": fetched.error,
+    }

@@ -1,0 +1,43 @@
+"""SyncGroup (14): the leader hands in who gets what, everyone is told their part. Answered when the leader has spoken.
+
+From version 5 on the member says which protocol it believes the group has chosen, so that a mistake is noticed.
+"""
+
+import asyncio
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.coordinator.group.requests import SyncRequest
+from fencepost.coordinator.group.waiting import abandonable
+from fencepost.errors import ErrorCode
+
+FIRST_WITH_PROTOCOL = 5
+
+
+@handler(14, versions=(0, 5))
+def sync_group(call: Call) -> "Response | asyncio.Future[Response]":
+    request = call.request
+    names_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if call.version >= FIRST_WITH_PROTOCOL and not names_protocol:
+        return {"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL}
+    return abandonable(_sync(call))
+
+
+async def _sync(call: Call) -> Response:
+    request = call.request
+    synced = await call.broker.groups.sync(
+        SyncRequest(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id,
+            protocol_type=request.protocol_type,
+            protocol=request.protocol_name,
+            assignments={entry.member_id: entry.assignment for entry in request.assignments},
+        )
+    )
+    return {
+        "error_code": synced.error,
+        "protocol_type": synced.protocol_type,
+        "protocol_name": synced.protocol,
+        "assignment": synced.assignment,
+    }

@@ -1,0 +1,54 @@
+"""TxnOffsetCommit (28): offsets that take effect when the transaction commits, and never if it aborts (KIP-98).
+
+From version 3 on the member and generation that read the input are fenced as well (KIP-447). The group's partition of
+`__consumer_offsets` has to be in the transaction: up to version 4 AddOffsetsToTxn has put it there, which is verified;
+from version 5 on it is put there here (KIP-890). Version 4 understands TRANSACTION_ABORTABLE.
+"""
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.offset_topics import commit_answer, offsets_to_commit
+from fencepost.coordinator.group.commits import Results
+from fencepost.coordinator.group.coordinator import CONSUMER_OFFSETS
+from fencepost.coordinator.group.requests import Identity, OffsetToCommit
+from fencepost.coordinator.runtime import coordinator_error
+from fencepost.errors import ErrorCode, KafkaError
+
+FIRST_WITH_ABORTABLE = 4
+FIRST_THAT_REGISTERS = 5
+
+
+@handler(28, versions=(0, 5))
+async def txn_offset_commit(call: Call) -> Response:
+    request, broker = call.request, call.broker
+    offsets = offsets_to_commit(broker.topics, request.topics)
+    results, failure = {}, ErrorCode.NONE
+    if offsets:
+        try:
+            results = await _commit(call, offsets)
+        except KafkaError as error:
+            failure = error.code
+    return {"topics": commit_answer(broker.topics, request.topics, results, failure)}
+
+
+async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
+    request, groups, transactions = call.request, call.broker.groups, call.broker.transactions
+    group_id, producer = request.group_id, (request.producer_id, request.producer_epoch)
+    try:
+        partitions = [(CONSUMER_OFFSETS, groups.partition_of(group_id))]
+        if call.version >= FIRST_THAT_REGISTERS:
+            registered = transactions.add_partitions_from_produce(request.transactional_id, *producer, partitions)
+            if registered is not None:
+                await registered
+        else:
+            knows_abortable = call.version >= FIRST_WITH_ABORTABLE
+            transactions.verify_partitions(
+                request.transactional_id,
+                *producer,
+                partitions,
+                missing=ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
+            )
+    except KafkaError as error:
+        raise coordinator_error(error) from error
+    # Nothing is awaited between that and the append: the transaction cannot have ended in the meantime.
+    who = Identity(request.member_id, request.generation_id, request.group_instance_id)
+    return await groups.offsets.commit_in_transaction(group_id, who, *producer, offsets)

@@ -1,0 +1,50 @@
+"""WriteTxnMarkers (27): end a transaction on partitions directly, past its coordinator.
+
+Between brokers this is how transactions end; from an admin (`kafka-transactions abort`) it frees a partition from a
+transaction that nobody ends any more. Answered when the markers are durable.
+"""
+
+import asyncio
+from typing import Any
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.coordinator.txn.markers import Marker
+from fencepost.coordinator.txn.model import TopicPartition
+from fencepost.errors import ErrorCode, KafkaError
+
+
+@handler(27, versions=(1, 2))
+async def write_txn_markers(call: Call) -> Response:
+    return {"markers": await asyncio.gather(*(_end(call, marker) for marker in call.request.markers))}
+
+
+async def _end(call: Call, request: Any) -> dict[str, Any]:
+    marker = Marker(
+        request.producer_id,
+        request.producer_epoch,
+        request.transaction_result,
+        request.coordinator_epoch,
+        request.transaction_version,
+    )
+    topics = [
+        {"name": topic.name, "partitions": await _end_on_topic(call, topic.name, topic.partition_indexes, marker)}
+        for topic in request.topics
+    ]
+    return {"producer_id": request.producer_id, "topics": topics}
+
+
+async def _end_on_topic(call: Call, topic: str, partitions: list[int], marker: Marker) -> list[dict[str, Any]]:
+    codes = await asyncio.gather(*(_end_on_partition(call, (topic, partition), marker) for partition in partitions))
+    return [
+        {"partition_index": partition, "error_code": code} for partition, code in zip(partitions, codes, strict=True)
+    ]
+
+
+async def _end_on_partition(call: Call, where: TopicPartition, marker: Marker) -> ErrorCode:
+    try:
+        durable = call.broker.transactions.append_marker(where, marker)
+        if durable is not None:
+            await durable
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE

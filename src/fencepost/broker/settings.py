@@ -1,0 +1,261 @@
+"""The settings of a running broker, and of every topic on it.
+
+`settings.num_partitions` is the value in force: what clients altered on the running broker comes before what it was
+started with, and that before the default. Each value remembers where it came from, for DescribeConfigs.
+
+Kept here: no value in force is ever out of its range, and what clients alter is a setting that can change live.
+"""
+
+import difflib
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost.broker.setting import LONG_MAX, Change, Kind, Setting, settings_of
+from fencepost.broker.settings_table import ELSEWHERE, BrokerTable, TopicTable
+from fencepost.errors import ConfigError
+from fencepost.log.config import LogConfig
+
+BROKER_SETTINGS: dict[str, Setting[Any]] = settings_of(BrokerTable)
+TOPIC_SETTINGS: dict[str, Setting[Any]] = settings_of(TopicTable)
+
+
+class Source(enum.IntEnum):
+    """Where a value comes from, numbered as DescribeConfigs does. The smaller number wins."""
+
+    TOPIC = 1
+    BROKER = 2  #: altered on this broker
+    CLUSTER = 3  #: altered for all brokers
+    STATIC = 4  #: given at start
+    DEFAULT = 5
+
+
+_DYNAMIC = (Source.BROKER, Source.CLUSTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """One place that has something to say on a value."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One setting as DescribeConfigs shows it. The first synonym is the one in force."""
+
+    name: str
+    value: str | None
+    source: Source
+    read_only: bool
+    kind: Kind
+    doc: str
+    synonyms: tuple[Synonym, ...]
+
+
+class TopicSettings(TopicTable):
+    """The values in force for one topic."""
+
+
+class Settings(BrokerTable):
+    """The broker's settings. Build them with `Settings.parse`; `Settings()` has the defaults."""
+
+    def __init__(self) -> None:
+        self._layers: dict[Source, dict[str, str | None]] = {
+            Source.BROKER: {}, Source.CLUSTER: {}, Source.STATIC: {}
+        }  # fmt: skip
+        self._listeners: list[Callable[[], None]] = []
+        self._resolve()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> "Settings":
+        """Settings as a user gives them, by Kafka's names. ConfigError for the first that cannot be."""
+        settings = cls()
+        for name, text in given.items():
+            setting = BROKER_SETTINGS.get(name)
+            if setting is None:
+                raise ConfigError(_unknown(name))
+            setting.parse(text)
+            settings._layers[Source.STATIC][name] = text.strip()
+        settings._resolve()
+        settings._check_together()
+        return settings
+
+    # -- values that several settings decide -----------------------------------------------------------------------
+
+    def advertised(self, host: str, port: int) -> tuple[str, int]:
+        """The address to tell clients: `advertised.listeners`, or the one that is listened on."""
+        if self.advertised_listeners is None:
+            return host, port
+        return parse_listener(self.advertised_listeners)
+
+    def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
+        """What is in force for a topic with these settings of its own."""
+        values = TopicSettings()
+        for name, setting in TOPIC_SETTINGS.items():
+            text = overrides.get(name)
+            values.__dict__[setting.attribute] = self._inherited(setting) if text is None else setting.parse(text)
+        return values
+
+    def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
+        """The same, as a partition log wants it."""
+        topic = self.topic(overrides)
+        return LogConfig(
+            segment_bytes=topic.segment_bytes,
+            segment_ms=topic.segment_ms,
+            segment_index_bytes=topic.segment_index_bytes,
+            retention_bytes=topic.retention_bytes,
+            retention_ms=topic.retention_ms,
+            cleanup_policy=frozenset(topic.cleanup_policy),
+            max_message_bytes=topic.max_message_bytes,
+            index_interval_bytes=topic.index_interval_bytes,
+            message_timestamp_type=topic.message_timestamp_type,
+            message_timestamp_before_max_ms=topic.message_timestamp_before_max_ms,
+            message_timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
+            delete_retention_ms=topic.delete_retention_ms,
+            min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=topic.min_compaction_lag_ms,
+            max_compaction_lag_ms=topic.max_compaction_lag_ms,
+            file_delete_delay_ms=topic.file_delete_delay_ms,
+            flush_messages=topic.flush_messages,
+            flush_ms=topic.flush_ms,
+            compression_type=topic.compression_type,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+            cleaner_dedupe_buffer_bytes=self.log_cleaner_dedupe_buffer_size,
+        )
+
+    def check_topic(self, overrides: Mapping[str, str | None]) -> None:
+        """ConfigError if a topic cannot have these settings of its own."""
+        nulls = sorted(name for name, text in overrides.items() if text is None)
+        if nulls:
+            raise ConfigError(f"Null value not supported for topic configs: {','.join(nulls)}")
+        texts: dict[str, str] = {}
+        for name, text in overrides.items():
+            if name not in TOPIC_SETTINGS:
+                raise ConfigError(f"Unknown topic config name: {name}")
+            TOPIC_SETTINGS[name].parse(text)
+            texts[name] = text or ""
+        topic = self.topic(texts)
+        if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
+            raise ConfigError(
+                f"conflict topic config setting min.compaction.lag.ms ({topic.min_compaction_lag_ms}) > "
+                f"max.compaction.lag.ms ({topic.max_compaction_lag_ms})"
+            )
+
+    # -- what clients alter ------------------------------------------------------------------------------------------
+
+    def dynamic(self, source: Source) -> dict[str, str | None]:
+        """What was altered on this broker (`BROKER`) or for all (`CLUSTER`)."""
+        return dict(self._layers[source])
+
+    def check_dynamic(self, values: Mapping[str, str | None]) -> None:
+        """ConfigError if these cannot be set on a running broker."""
+        for name, text in values.items():
+            setting = BROKER_SETTINGS.get(name)
+            if setting is None:
+                raise ConfigError(_unknown(name))
+            if setting.change is not Change.LIVE:
+                raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
+            setting.parse(text)
+
+    def set_dynamic(self, source: Source, values: Mapping[str, str | None]) -> None:
+        """Replace everything altered in one place, and tell the listeners."""
+        self.check_dynamic(values)
+        self._layers[source] = dict(values)
+        self._resolve()
+        for listener in self._listeners:
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever values in force may have changed."""
+        self._listeners.append(listener)
+
+    # -- what DescribeConfigs shows ----------------------------------------------------------------------------------
+
+    def describe_broker(self, sources: Iterable[Source] = tuple(Source)) -> Iterator[Described]:
+        """Every setting whose value comes from one of `sources`."""
+        wanted = frozenset(sources)
+        for name, setting in BROKER_SETTINGS.items():
+            synonyms = tuple(self._synonyms(name))
+            source = synonyms[0].source if synonyms else Source.DEFAULT
+            if source in wanted:
+                value = setting.format(getattr(self, setting.attribute))
+                read_only = setting.change is not Change.LIVE
+                yield Described(name, value, source, read_only, setting.kind, setting.doc, synonyms)
+
+    def describe_topic(self, overrides: Mapping[str, str]) -> Iterator[Described]:
+        topic = self.topic(overrides)
+        for name, setting in TOPIC_SETTINGS.items():
+            synonyms = [Synonym(name, overrides[name], Source.TOPIC)] if name in overrides else []
+            for inherited in setting.inherits:
+                synonyms += self._synonyms(inherited)
+            value = setting.format(getattr(topic, setting.attribute))
+            source = synonyms[0].source if synonyms else Source.DEFAULT
+            yield Described(name, value, source, False, setting.kind, setting.doc, tuple(synonyms))
+
+    def _synonyms(self, name: str) -> Iterator[Synonym]:
+        for source, layer in self._layers.items():
+            if name in layer:
+                yield Synonym(name, layer[name], source)
+        setting = BROKER_SETTINGS[name]
+        if setting.default is not None:
+            yield Synonym(name, setting.format(setting.default), Source.DEFAULT)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _resolve(self) -> None:
+        for name, setting in BROKER_SETTINGS.items():
+            value = setting.default
+            for layer in self._layers.values():
+                if name in layer:
+                    value = setting.parse(layer[name])
+                    break
+            self.__dict__[setting.attribute] = value
+        if "node.id" not in self._layers[Source.STATIC] and self.broker_id >= 0:
+            self.__dict__["node_id"] = self.broker_id
+        self.__dict__["broker_id"] = self.node_id
+
+    def _inherited(self, setting: Setting[Any]) -> Any:
+        for name, factor in setting.inherits.items():
+            value = self.__dict__[BROKER_SETTINGS[name].attribute]
+            if value is not None:
+                if factor == 1:
+                    return value
+                return -1 if value < 0 else min(value * factor, LONG_MAX)
+        return setting.default
+
+    def _check_together(self) -> None:
+        given = self._layers[Source.STATIC]
+        if "broker.id" in given and BROKER_SETTINGS["broker.id"].parse(given["broker.id"]) not in (-1, self.node_id):
+            raise ConfigError(f"broker.id and node.id name one thing but differ: {given['broker.id']}, {self.node_id}")
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ConfigError("group.min.session.timeout.ms must not exceed group.max.session.timeout.ms")
+        if self.advertised_listeners is not None:
+            parse_listener(self.advertised_listeners)
+        self.check_topic({})
+
+
+def parse_listener(text: str) -> tuple[str, int]:
+    """Host and port of `PLAINTEXT://host:port`; the part before the host may be left out."""
+    protocol, _, address = text.rpartition("://")
+    host, _, port = address.rpartition(":")
+    if protocol.upper() not in ("", "PLAINTEXT") or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ConfigError(
+            f"Invalid value {text} for configuration advertised.listeners: expected PLAINTEXT://host:port, once"
+        )
+    return host.strip("[]"), int(port)
+
+
+def _unknown(name: str) -> str:
+    """The message for a name that no setting has: a hint that names one that the user may have meant."""
+    if name in ELSEWHERE:
+        return f"Unknown setting {name}: {ELSEWHERE[name]}"
+    topic_setting = TOPIC_SETTINGS.get(name)
+    if topic_setting is not None and topic_setting.inherits:
+        brokers = " or ".join(topic_setting.inherits)
+        return f"Unknown setting {name}: it belongs to a topic; the broker's own is {brokers}"
+    near = difflib.get_close_matches(name.lower().replace("_", "."), BROKER_SETTINGS, n=1, cutoff=0.5)
+    return f"Unknown setting {name}: did you mean {near[0]}?" if near else f"Unknown setting {name}"

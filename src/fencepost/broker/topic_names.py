@@ -1,0 +1,34 @@
+"""Which names a topic may have. The rules and their wording are Kafka's."""
+
+import re
+
+from fencepost.errors import ErrorCode, KafkaError
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+#: Kafka's controllers keep their log under this name; here it does not exist, and nobody may take it.
+CLUSTER_METADATA = "__cluster_metadata"
+
+MAX_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def validate(name: str) -> None:
+    """INVALID_TOPIC_EXCEPTION, with the reason, for a name that no topic can have."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"'{name}' is not allowed"
+    elif len(name) > MAX_LENGTH:
+        problem = f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    elif _LEGAL.fullmatch(name) is None:
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+
+
+def collision_key(name: str) -> str:
+    """Equal for two names that metric systems, which know no dots, would take for one."""
+    return name.replace(".", "_")

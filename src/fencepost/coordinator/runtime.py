@@ -1,0 +1,235 @@
+"""What both coordinators stand on: state that is nothing but the replay of a log.
+
+A *shard* is one partition of an internal topic (`__transaction_state`, `__consumer_offsets`) together with the state
+in memory that its records describe. A coordinator works in four steps, always in this order::
+
+    decide    a pure function of the state and the request gives records and an answer, or raises KafkaError
+    append    `Shard.write` puts the records into the log
+    apply     ... and hands each of them to the shard's machine: the same `apply` that runs when a shard is loaded
+    reply     after `Shard.durable(offset)`: nobody is told what a power failure could still take back
+
+The invariant: **the state in memory is at every moment what replaying the log from its start would give.** Nothing
+changes the state except `apply` and `apply_marker`, and these depend on nothing but the record (no clock, no settings),
+so restarting is not a special path. `write` appends and applies without an await between, so on the one event loop no
+other request can see the one without the other. State is therefore *ahead of the disk* until the next sync: whoever
+answers from state that a not yet durable record made has to wait for that record too.
+"""
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
+
+from fencepost.clock import Clock
+from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
+from fencepost.log.origin import Origin
+from fencepost.log.partition import Appended
+from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from fencepost.wire.records import Record, decode_batch, decode_marker, encode_batch
+
+logger = logging.getLogger(__name__)
+
+
+class Machine(Protocol):
+    """The state of one shard. Both methods are pure in the sense above: same records, same state."""
+
+    def apply(self, record: Record, producer_id: int) -> None:
+        """Take one record, with its offset and timestamp. `producer_id` is -1 unless the record is part of a
+        transaction: then it must not take effect before a marker of that producer says so."""
+
+    def apply_marker(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
+        """The transaction of `producer_id` ended on this partition. May come more than once for the same one."""
+
+
+class ShardLog(Protocol):
+    """What a shard needs of a `PartitionLog`."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    def append(self, batch: bytearray, origin: Origin) -> Appended: ...
+
+    def when_durable(self, offset: int) -> "asyncio.Future[None] | None": ...
+
+    def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]: ...
+
+
+M = TypeVar("M", bound=Machine)
+
+
+class Shard(Generic[M]):
+    """One internal partition: its log, and the machine that mirrors it."""
+
+    def __init__(self, partition: int, log: ShardLog, machine: M, clock: Clock) -> None:
+        self.partition = partition
+        self.log = log
+        self.machine = machine
+        self._clock = clock
+
+    def load(self) -> int:
+        """Replay the whole log into the (fresh) machine; gives the number of batches read."""
+        batches = 0
+        for header, batch in self.log.replay(self.log.log_start_offset):
+            batches += 1
+            if header.is_control:
+                marker = decode_marker(batch)
+                if marker is not None:
+                    self.machine.apply_marker(header.producer_id, header.producer_epoch, marker.commit)
+                continue
+            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+            for record in decode_batch(batch, header):
+                self.machine.apply(record, producer_id)
+        return batches
+
+    def write(
+        self,
+        records: Sequence[Record],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        transactional: bool = False,
+    ) -> Appended:
+        """Append the records as one batch and apply them. A record without a timestamp gets the present time.
+
+        Raises KafkaError when the log refuses; then nothing was appended and nothing applied.
+        """
+        if not records:
+            raise InvariantBroken("a shard was asked to write no records")
+        now_ms = self._clock.now_ms()
+        stamped = [r if r.timestamp != NO_TIMESTAMP else replace(r, timestamp=now_ms) for r in records]
+        batch = encode_batch(
+            stamped, producer_id=producer_id, producer_epoch=producer_epoch, transactional=transactional
+        )
+        appended = self.log.append(batch, Origin.COORDINATOR)
+        pending_for = producer_id if transactional else NO_PRODUCER_ID
+        for offset, record in enumerate(stamped, appended.base_offset):
+            self.machine.apply(replace(record, offset=offset), pending_for)
+        return appended
+
+    def marker_appended(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
+        """To be called when a marker was appended to this shard's log by someone else (the transaction coordinator)."""
+        self.machine.apply_marker(producer_id, producer_epoch, commit)
+
+    def is_durable(self, offset: int) -> bool:
+        return self.log.high_watermark > offset
+
+    def when_durable(self, offset: int) -> "asyncio.Future[None] | None":
+        """None when everything up to and including `offset` would survive a power failure already."""
+        return self.log.when_durable(offset)
+
+    async def durable(self, offset: int) -> None:
+        """Wait until `offset` is durable; raises KafkaError(KAFKA_STORAGE_ERROR) when the disk failed."""
+        waiter = self.log.when_durable(offset)
+        if waiter is not None:
+            await waiter
+
+    async def all_durable(self) -> None:
+        """Wait for whatever has been written to this shard so far."""
+        await self.durable(self.log.log_end_offset - 1)
+
+
+class InternalTopic(Protocol):
+    @property
+    def partitions(self) -> int: ...
+
+
+class InternalTopics(Protocol):
+    """What the runtime needs of the broker's topic registry."""
+
+    def get(self, name: str) -> InternalTopic | None: ...
+
+    def ensure_internal(self, name: str) -> InternalTopic: ...
+
+    def log(self, topic: str, partition: int) -> ShardLog | None: ...
+
+
+class Shards(Generic[M]):
+    """All shards of one internal topic. The topic is created, and a shard made, when a key first needs it."""
+
+    def __init__(self, topic: str, topics: InternalTopics, machine: Callable[[int], M], clock: Clock) -> None:
+        self.topic = topic
+        self._topics = topics
+        self._machine = machine
+        self._clock = clock
+        self._shards: dict[int, Shard[M]] = {}
+
+    def load(self) -> None:
+        """Bring back every shard that has records. Shards without any cost nothing until they are used."""
+        topic = self._topics.get(self.topic)
+        for partition in range(topic.partitions if topic is not None else 0):
+            log = self._topics.log(self.topic, partition)
+            if log is not None and log.log_end_offset > 0:
+                self._open(partition, log)
+
+    def for_key(self, key: str) -> Shard[M]:
+        """The shard that owns `key`, made if need be. Raises KafkaError when the topic cannot be created."""
+        count = self._topics.ensure_internal(self.topic).partitions
+        partition = partition_for(key, count)
+        return self._shards.get(partition) or self._open(partition, self._topics.log(self.topic, partition))
+
+    def find(self, key: str) -> Shard[M] | None:
+        """The shard that owns `key` if it holds anything: for questions, which must not create the topic."""
+        topic = self._topics.get(self.topic)
+        return None if topic is None else self._shards.get(partition_for(key, topic.partitions))
+
+    def at(self, partition: int) -> Shard[M] | None:
+        return self._shards.get(partition)
+
+    def __iter__(self) -> Iterator[Shard[M]]:
+        return iter(list(self._shards.values()))
+
+    def _open(self, partition: int, log: ShardLog | None) -> Shard[M]:
+        if log is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic}-{partition} has no log")
+        shard = Shard(partition, log, self._machine(partition), self._clock)
+        batches = shard.load()
+        if batches:
+            logger.debug("loaded %s-%d: %d batches", self.topic, partition, batches)
+        self._shards[partition] = shard
+        return shard
+
+
+@functools.lru_cache(maxsize=8192)
+def partition_for(key: str, count: int) -> int:
+    """The internal partition of a group or transactional id: Kafka's `abs(key.hashCode()) % count`."""
+    digest = java_hash(key)
+    return (0 if digest == -(2**31) else abs(digest)) % count
+
+
+def java_hash(text: str) -> int:
+    """Java's `String.hashCode`, which runs over UTF-16 code units."""
+    digest = 0
+    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    for unit in units:
+        digest = (digest * 31 + unit) & 0xFFFFFFFF
+    return digest - 2**32 if digest & 0x80000000 else digest
+
+
+_FOR_CLIENTS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def coordinator_error(error: KafkaError) -> KafkaError:
+    """What a client is told when the coordinator's own log refused a write: codes on which clients look the
+    coordinator up again and retry, instead of storage errors that they take for the end of their transaction."""
+    code = _FOR_CLIENTS.get(error.code)
+    return error if code is None else KafkaError(code, error.message)

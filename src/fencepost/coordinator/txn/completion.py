@@ -1,0 +1,191 @@
+"""Carries out what PREPARE_COMMIT and PREPARE_ABORT decided: markers to every partition, then the COMPLETE record.
+
+Exactly one run per transactional id is under way at a time, and while it is, the id's state is PREPARE_*: no request
+changes it then, all of them wait or are refused (see `decide`). That is what keeps two requests for one id apart,
+without a lock: a decision and its record are one step on the event loop, and the only thing that takes longer owns
+the state as long.
+
+The order that makes every instant safe to be killed in:
+
+1. PREPARE is durable before the first marker is appended: a marker is never seen of an outcome that could be forgotten.
+2. Every marker is durable before COMPLETE is appended: no transaction is forgotten that a partition still holds open.
+3. A run that is repeated after a crash appends markers again. To a partition that has its marker a second is nothing.
+
+A disk that fails is tried again for as long as it takes, with growing pauses. Other transactions do not notice.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+from fencepost.clock import Clock
+from fencepost.coordinator.runtime import Shard, Shards
+from fencepost.coordinator.txn import decide
+from fencepost.coordinator.txn.markers import Marker, Markers, marker_of
+from fencepost.coordinator.txn.model import TopicPartition, Transaction, encode
+from fencepost.coordinator.txn.states import PREPARED
+from fencepost.coordinator.txn.steps import Step, StepHook
+from fencepost.coordinator.txn.table import TransactionTable
+from fencepost.coordinator.txn.waiting import pause
+from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_MS = 100
+LONGEST_PAUSE_MS = 10_000
+#: Appending to this many partitions takes a few milliseconds; then others on the event loop get their turn.
+MARKERS_PER_TURN = 100
+
+#: A partition that says this knows of a later end already, or is gone: nothing is left to do there.
+_NOTHING_TO_END = {
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+Completed = asyncio.Future[Transaction]
+
+
+class Completions:
+    def __init__(
+        self, shards: Shards[TransactionTable], table: TransactionTable, markers: Markers, clock: Clock, step: StepHook
+    ) -> None:
+        self._shards = shards
+        self._table = table
+        self._markers = markers
+        self._clock = clock
+        self._step = step
+        self._running: dict[str, Completed] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def of(self, prepared: Transaction) -> Completed:
+        """The run for this transaction, begun if need be. Its result is the completed transaction."""
+        running = self._running.get(prepared.transactional_id)
+        if running is not None:
+            return running
+        if prepared.state not in PREPARED:
+            raise InvariantBroken(f"{prepared.transactional_id} is {prepared.state.name}: nothing to complete")
+        loop = asyncio.get_running_loop()
+        completed: Completed = loop.create_future()
+        completed.add_done_callback(_look_at_exception)
+        self._running[prepared.transactional_id] = completed
+        task = loop.create_task(self._run(prepared, completed))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return completed
+
+    def stop(self) -> None:
+        """Leave what is unfinished to the next start."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _run(self, prepared: Transaction, completed: Completed) -> None:
+        transactional_id = prepared.transactional_id
+        try:
+            shard = self._shards.for_key(transactional_id)
+            await self._until_durable(shard, prepared)
+            self._step(Step.PREPARE_DURABLE)
+            await self._write_markers(prepared, marker_of(prepared, shard.log.leader_epoch))
+            self._step(Step.MARKERS_DURABLE)
+            complete = await self._write_complete(shard, prepared)
+            self._step(Step.COMPLETE_APPENDED)
+        except BaseException as error:
+            # Only a stop of the broker, or a bug, comes here. The state stays PREPARE_*: who needs it begins a new run.
+            del self._running[transactional_id]
+            completed.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the transaction is not complete"))
+            if not isinstance(error, asyncio.CancelledError):
+                logger.exception("ending the transaction of %s failed", transactional_id)
+            raise
+        del self._running[transactional_id]
+        completed.set_result(complete)
+        await self._until_durable(shard, complete)
+        self._step(Step.COMPLETE_DURABLE)
+
+    async def _until_durable(self, shard: Shard[TransactionTable], transaction: Transaction) -> None:
+        pauses = _Pauses(self._clock)
+        while True:
+            try:
+                return await shard.durable(transaction.offset)
+            except KafkaError as error:
+                await pauses.next(f"the record of {transaction.transactional_id} is not durable", error)
+
+    async def _write_markers(self, prepared: Transaction, marker: Marker) -> None:
+        pauses = _Pauses(self._clock)
+        remaining: Collection[TopicPartition] = sorted(prepared.partitions)
+        while remaining:
+            failed, error = await self._try_to_write_markers(remaining, marker)
+            remaining = failed
+            if error is not None:
+                where = ", ".join(f"{topic}-{partition}" for topic, partition in failed[:5])
+                await pauses.next(f"no marker of {prepared.transactional_id} on {where}", error)
+
+    async def _try_to_write_markers(
+        self, partitions: Collection[TopicPartition], marker: Marker
+    ) -> tuple[list[TopicPartition], KafkaError | None]:
+        """Append to all, then wait for all: their syncs run side by side. Gives those that failed, and one reason."""
+        failed: list[TopicPartition] = []
+        error: KafkaError | None = None
+        waits: list[tuple[TopicPartition, asyncio.Future[None]]] = []
+        for index, where in enumerate(partitions):
+            if index and index % MARKERS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            try:
+                log, offset = self._markers.append(where, marker)
+            except KafkaError as refusal:
+                if refusal.code in _NOTHING_TO_END:
+                    logger.warning("marker of producer %d for %s-%d: %s", marker.producer_id, *where, refusal)
+                else:
+                    failed.append(where)
+                    error = refusal
+                continue
+            waiter = log.when_durable(offset)
+            if waiter is not None:
+                waits.append((where, waiter))
+            if index == 0:
+                self._step(Step.FIRST_MARKER_APPENDED)
+        self._step(Step.MARKERS_APPENDED)
+        for where, waiter in waits:
+            try:
+                await waiter
+            except KafkaError as refusal:
+                failed.append(where)
+                error = refusal
+        return failed, error
+
+    async def _write_complete(self, shard: Shard[TransactionTable], prepared: Transaction) -> Transaction:
+        pauses = _Pauses(self._clock)
+        while True:
+            current = self._table.get(prepared.transactional_id)
+            if current is None or current.offset != prepared.offset:
+                raise InvariantBroken(f"{prepared.transactional_id} changed while its transaction was being ended")
+            try:
+                shard.write([encode(decide.complete(current, self._clock.now_ms()))])
+            except KafkaError as error:
+                await pauses.next(f"the end of {prepared.transactional_id} is not written", error)
+                continue
+            complete = self._table.get(prepared.transactional_id)
+            if complete is None:
+                raise InvariantBroken(f"{prepared.transactional_id} vanished when it was completed")
+            return complete
+
+
+class _Pauses:
+    """Growing pauses between attempts; says once what is wrong, not every time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._delay_ms = FIRST_PAUSE_MS
+        self._said = False
+
+    async def next(self, what: str, error: KafkaError) -> None:
+        if not self._said:
+            logger.error("%s: %s; trying again until it works", what, error)
+            self._said = True
+        await pause(self._clock, self._delay_ms)
+        self._delay_ms = min(2 * self._delay_ms, LONGEST_PAUSE_MS)
+
+
+def _look_at_exception(completed: Completed) -> None:
+    """Nobody may be waiting for the outcome: that is no reason for asyncio to complain."""
+    if not completed.cancelled():
+        completed.exception()

@@ -1,0 +1,338 @@
+"""The transaction coordinator: takes requests, has them decided, appends, waits, answers.
+
+Start with `states` (what a transaction can be), then `decide` (what a request does to it) and `completion` (how it
+ends). This module keeps the order decide → append → apply → reply, and one rule: **no answer leaves before what it
+rests on is durable**, whoever wrote it. State is ahead of the disk for the time of a sync, so two requests that
+arrive together may both rest on the same unsynced record; both wait for it.
+
+Two requests for one transactional id cannot interleave: deciding, appending and applying happen in one go on the
+event loop. The one thing that spans several, ending a transaction, owns the id through its PREPARE_* state (see
+`completion`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Protocol
+
+from fencepost.clock import Clock
+from fencepost.coordinator.runtime import Shard, Shards, coordinator_error
+from fencepost.coordinator.txn import decide, housekeeping
+from fencepost.coordinator.txn.completion import Completions
+from fencepost.coordinator.txn.decide import Decision, Outcome, Producer, Then
+from fencepost.coordinator.txn.listing import Filter
+from fencepost.coordinator.txn.markers import Marker, MarkerAppended, Markers, Topics
+from fencepost.coordinator.txn.model import TOPIC, TopicPartition, Transaction, TransactionVersion, encode
+from fencepost.coordinator.txn.producer_ids import ProducerIds
+from fencepost.coordinator.txn.states import PREPARED, TransactionState
+from fencepost.coordinator.txn.steps import Step, StepHook, no_hook
+from fencepost.coordinator.txn.table import TransactionTable
+from fencepost.coordinator.txn.waiting import within
+from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
+
+#: How long a request waits for a transaction of its id that is being ended, before it is told to come again. Well below
+#: the request timeouts of clients, and far above what markers take unless a disk fails.
+PATIENCE_MS = 5_000
+
+
+class TransactionSettings(Protocol):
+    """Kafka's settings of these names, with underscores."""
+
+    @property
+    def transaction_version(self) -> int: ...
+
+    @property
+    def transaction_max_timeout_ms(self) -> int: ...
+
+    @property
+    def transactional_id_expiration_ms(self) -> int: ...
+
+    @property
+    def transaction_abort_timed_out_transaction_cleanup_interval_ms(self) -> int: ...
+
+    @property
+    def transaction_remove_expired_transaction_cleanup_interval_ms(self) -> int: ...
+
+    @property
+    def transaction_partition_verification_enable(self) -> bool: ...
+
+
+class TransactionCoordinator:
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        clock: Clock,
+        settings: TransactionSettings,
+        marker_appended: MarkerAppended,
+        step: StepHook | None = None,
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._step = step or no_hook
+        self._table = TransactionTable()
+        self._shards: Shards[TransactionTable] = Shards(TOPIC, topics, lambda partition: self._table, clock)
+        self._producer_ids = ProducerIds(topics.reserve_producer_ids)
+        self._markers = Markers(topics, marker_appended)
+        self._completions = Completions(self._shards, self._table, self._markers, clock, self._step)
+        self._periodic = (
+            housekeeping.Periodic(
+                clock,
+                lambda: settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+                self.abort_timed_out,
+            ),
+            housekeeping.Periodic(
+                clock,
+                lambda: settings.transaction_remove_expired_transaction_cleanup_interval_ms,
+                self.forget_expired,
+            ),
+        )
+
+    def start(self) -> None:
+        """Replay the log and go on with what was being ended. The group coordinator has to be loaded before."""
+        self._shards.load()
+        for prepared in self._table.prepared():
+            self._completions.of(prepared)
+        for job in self._periodic:
+            job.start()
+
+    def stop(self) -> None:
+        for job in self._periodic:
+            job.stop()
+        self._completions.stop()
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self, transactional_id: str | None, timeout_ms: int, expected: Producer | None = None
+    ) -> Producer:
+        """A producer id with an epoch above every one given out before for this transactional id."""
+        if transactional_id is None:
+            return Producer(self._producer_ids.take(), 0)
+        _check_id(transactional_id)
+        if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                f"a transaction timeout of {timeout_ms} ms; transaction.max.timeout.ms is "
+                f"{self._settings.transaction_max_timeout_ms}",
+            )
+        transaction = await self._carry_out(
+            transactional_id,
+            lambda current: decide.init_producer_id(
+                current,
+                transactional_id,
+                timeout_ms,
+                expected,
+                server_version=TransactionVersion(self._settings.transaction_version),
+                spare_id=self._producer_ids.peek(),
+                now_ms=self._clock.now_ms(),
+            ),
+        )
+        return Producer(transaction.producer_id, transaction.producer_epoch)
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        client_version: TransactionVersion = TransactionVersion.V0,
+    ) -> None:
+        """Make the partitions part of the producer's transaction, which begins with the first of them."""
+        _check_id(transactional_id)
+        await self._carry_out(
+            transactional_id,
+            lambda current: decide.add_partitions(
+                current, producer, partitions, client_version, self._clock.now_ms()
+            ),
+        )
+
+    def missing_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+    ) -> frozenset[TopicPartition]:
+        """Which of these the producer's open transaction does not hold."""
+        _check_id(transactional_id)
+        return decide.missing_partitions(self._table.get(transactional_id), producer, partitions)
+
+    async def end(
+        self, transactional_id: str, producer: Producer, outcome: Outcome, client_version: TransactionVersion
+    ) -> Producer:
+        """Commit or abort. When it returns the outcome is visible on every partition and survives anything.
+
+        Gives the producer id and epoch for the next transaction, which differ from the old ones from version 2 on.
+        """
+        _check_id(transactional_id)
+        transaction = await self._carry_out(
+            transactional_id,
+            lambda current: decide.end(
+                current,
+                producer,
+                outcome,
+                client_version,
+                spare_id=self._producer_ids.peek(),
+                now_ms=self._clock.now_ms(),
+            ),
+        )
+        self._step(Step.ANSWERED)
+        return Producer(transaction.producer_id, transaction.producer_epoch)
+
+    def append_marker(self, where: TopicPartition, marker: Marker) -> "asyncio.Future[None] | None":
+        """End a transaction on one partition by hand (WriteTxnMarkers); what to wait for, if anything."""
+        log, offset = self._markers.append(where, marker)
+        return log.when_durable(offset)
+
+    # -- from the produce path ----------------------------------------------------------------------------------------
+
+    def add_partitions_from_produce(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> Awaitable[None] | None:
+        """Register partitions on sight (Produce from v12, TxnOffsetCommit from v5). None: they are, write at once.
+
+        Otherwise await what is returned, and append without another await in between: at the instant it returns the
+        partitions are in the open transaction, a moment later that may have timed out.
+        """
+        if self._is_registered(transactional_id, producer_id, producer_epoch, partitions):
+            return None
+        return self._register(transactional_id, producer_id, producer_epoch, partitions)
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        missing: ErrorCode = ErrorCode.INVALID_TXN_STATE,
+    ) -> None:
+        """Refuse records for partitions that their client did not register (Produce before v12, TxnOffsetCommit
+        before v5).
+
+        Without this a late Produce could open a transaction that nobody ends. `missing` is the code for that: clients
+        of Produce v11 and TxnOffsetCommit v4 understand TRANSACTION_ABORTABLE.
+        """
+        if not self._settings.transaction_partition_verification_enable:
+            return
+        transaction = self._table.get(transactional_id)
+        try:
+            absent = decide.missing_partitions(transaction, Producer(producer_id, producer_epoch), partitions)
+        except KafkaError as error:
+            raise _for_writers(error, concurrent=ErrorCode.NOT_ENOUGH_REPLICAS) from None
+        if absent:
+            topic, partition = min(absent)
+            raise KafkaError(missing, f"{topic}-{partition} is not part of the transaction")
+
+    def _is_registered(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> bool:
+        transaction = self._table.get(transactional_id)
+        return (
+            transaction is not None
+            and transaction.state is TransactionState.ONGOING
+            and transaction.producer_id == producer_id
+            and transaction.producer_epoch == producer_epoch
+            and transaction.partitions.issuperset(partitions)
+            and self._shard_of(transaction).is_durable(transaction.offset)
+        )
+
+    async def _register(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> None:
+        producer = Producer(producer_id, producer_epoch)
+        try:
+            while not self._is_registered(transactional_id, producer_id, producer_epoch, partitions):
+                await self.add_partitions(transactional_id, producer, partitions, TransactionVersion.V2)
+        except KafkaError as error:
+            raise _for_writers(error, concurrent=ErrorCode.CONCURRENT_TRANSACTIONS) from None
+
+    # -- for admins ---------------------------------------------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> Transaction:
+        _check_id(transactional_id)
+        transaction = self._table.get(transactional_id)
+        if transaction is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return transaction
+
+    def list(self, which: Filter) -> list[Transaction]:
+        return list(which.select(self._table, self._clock.now_ms()))
+
+    # -- unasked ------------------------------------------------------------------------------------------------------
+
+    def abort_timed_out(self) -> None:
+        """Abort what is open for longer than its timeout, and lock its producer out."""
+        housekeeping.abort_timed_out(self._table, self._fence, self._clock.now_ms())
+
+    def forget_expired(self) -> None:
+        expiration_ms = self._settings.transactional_id_expiration_ms
+        housekeeping.forget_expired(self._table, self._shards, expiration_ms, self._clock.now_ms())
+
+    def _fence(self, transaction: Transaction) -> None:
+        version = TransactionVersion(self._settings.transaction_version)
+        decision = decide.fence(transaction, version, self._producer_ids.peek(), self._clock.now_ms())
+        self._completions.of(self._write(transaction.transactional_id, decision))
+
+    # -- decide, append, apply, reply ---------------------------------------------------------------------------------
+
+    async def _carry_out(
+        self, transactional_id: str, decision_on: Callable[[Transaction | None], Decision]
+    ) -> Transaction:
+        """The id's state on which the answer rests, once that is safe."""
+        deadline_ms = self._clock.monotonic_ms() + PATIENCE_MS
+        try:
+            while True:
+                decision = decision_on(self._table.get(transactional_id))
+                transaction = self._write(transactional_id, decision)
+                if decision.then is Then.REPLY:
+                    await self._shard_of(transaction).durable(transaction.offset)
+                    return transaction
+                completed = self._completions.of(transaction)
+                if not await within(self._clock, deadline_ms - self._clock.monotonic_ms(), completed):
+                    raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is still being ended")
+                if decision.then is Then.REPLY_WHEN_COMPLETE:
+                    return completed.result()
+        except KafkaError as error:
+            raise coordinator_error(error) from None
+
+    def _write(self, transactional_id: str, decision: Decision) -> Transaction:
+        """Append the decision's record, if it has one, and apply it; gives the state after that."""
+        if decision.write is not None:
+            if decision.takes_spare_id:
+                self._producer_ids.take()
+            is_end = decision.write.state in PREPARED
+            if is_end:
+                self._step(Step.END_REQUESTED)
+            self._shards.for_key(transactional_id).write([encode(decision.write)])
+            if is_end:
+                self._step(Step.PREPARE_APPENDED)
+        transaction = self._table.get(transactional_id)
+        if transaction is None:
+            raise InvariantBroken(f"a decision on {transactional_id} rests on nothing")
+        return transaction
+
+    def _shard_of(self, transaction: Transaction) -> Shard[TransactionTable]:
+        shard = self._shards.find(transaction.transactional_id)
+        if shard is None:
+            raise InvariantBroken(f"{transaction.transactional_id} belongs to no shard")
+        return shard
+
+
+def _check_id(transactional_id: str) -> None:
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+
+
+_NOT_NOW = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+
+def _for_writers(error: KafkaError, *, concurrent: ErrorCode) -> KafkaError:
+    """The same in codes that clients expect from Produce: none of a coordinator, which they did not talk to."""
+    code = error.code
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
+        code = concurrent
+    elif code in _NOT_NOW:
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
+    return KafkaError(code, error.message)

@@ -1,0 +1,106 @@
+"""The small files beside the logs: offsets checkpointed for a whole data directory, the mark of a clean shutdown, and
+which topic a partition's directory belongs to. All are Kafka's formats.
+
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `cleaner-offset-checkpoint`: lines of text, `0` (the
+version), the number of entries, then `topic partition offset`. `.kafka_cleanshutdown` counts by being there.
+`partition.metadata`: `version: 0`, `topic_id: ` and the id in URL-safe base64 without padding.
+"""
+
+import base64
+import os
+import uuid
+from collections.abc import Mapping
+
+from fencepost.errors import ErrorCode, KafkaError, Malformed
+from fencepost.log import files
+from fencepost.log.disk import Disk
+from fencepost.log.flush import Worker
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+VERSION = 0
+TopicPartition = tuple[str, int]
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint file, none when there is no file. Raises Malformed."""
+    try:
+        lines = disk.read_bytes(path).decode().splitlines()
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError:
+        raise Malformed(f"{path} is not text") from None
+    try:
+        if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
+            raise Malformed(f"{path} has another version or length than it says")
+        entries = (line.rsplit(" ", 2) for line in lines[2:])
+        return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+    except (ValueError, IndexError):
+        raise Malformed(f"{path} cannot be read") from None
+
+
+def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    lines = [str(VERSION), str(len(offsets))]
+    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
+    disk.write_atomically(path, ("\n".join(lines) + "\n").encode())
+
+
+def mark_clean_shutdown(disk: Disk, data_directory: str) -> None:
+    """Every log has been closed without an error."""
+    disk.write_atomically(os.path.join(data_directory, CLEAN_SHUTDOWN), b'{"version":0,"brokerEpoch":-1}')
+
+
+def take_clean_shutdown(disk: Disk, data_directory: str) -> bool:
+    """Whether the last shutdown was clean. The mark is gone afterwards: this broker has yet to earn its own."""
+    path = os.path.join(data_directory, CLEAN_SHUTDOWN)
+    if not disk.exists(path):
+        return False
+    disk.unlink(path)
+    disk.fsync_dir(data_directory)
+    return True
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> str:
+    """Say whose directory this is; returns the file's path, which is not synced."""
+    path = os.path.join(directory, files.PARTITION_METADATA)
+    encoded = base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+    disk.write_bytes(path, f"version: 0\ntopic_id: {encoded}".encode())
+    return path
+
+
+def read_topic_id(disk: Disk, directory: str) -> bytes | None:
+    """The topic id in `partition.metadata`; None when there is no such file or a crash left it unfinished."""
+    try:
+        text = disk.read_bytes(os.path.join(directory, files.PARTITION_METADATA)).decode("ascii")
+        fields = dict(line.split(": ", 1) for line in text.splitlines())
+        topic_id = base64.urlsafe_b64decode(fields["topic_id"] + "==")
+    except (OSError, ValueError, KeyError):
+        return None
+    return topic_id if len(topic_id) == 16 else None
+
+
+def check_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
+    found = read_topic_id(disk, directory)
+    if found is not None and found != topic_id:
+        raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{directory} belongs to another topic of the same name")
+
+
+def discard_directory(disk: Disk, directory: str, worker: Worker) -> None:
+    """Put a partition's directory out of the way, durably, and remove its files in the background."""
+    # Kafka's pattern for directories on their way out: name.uuid-delete, never longer than a file name may be.
+    suffix = f".{uuid.uuid4().hex}{files.DELETED_DIRECTORY}"
+    parent, name = os.path.split(directory)
+    discarded = os.path.join(parent, name[: 255 - len(suffix)] + suffix)
+    disk.rename(directory, discarded)
+    disk.fsync_dir(parent)
+    worker.submit(lambda: disk.rmtree(discarded), lambda error: None)
+
+
+def sweep_discarded(disk: Disk, data_directory: str) -> None:
+    """Remove what `discard_directory` did not come to before the process ended."""
+    for name in disk.listdir(data_directory):
+        if name.endswith(files.DELETED_DIRECTORY):
+            disk.rmtree(os.path.join(data_directory, name))

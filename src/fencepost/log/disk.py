@@ -1,0 +1,209 @@
+"""The disk, as something that can be replaced: the only place of the log that talks to the operating system.
+
+`File` is one open file, `Disk` everything that has to do with names. Both raise plain `OSError`s: what a failing or full
+disk means is decided by the log, not here. Invariant: a file that a background thread is syncing is not closed under it
+(`retain` and `release` are called on the event loop thread, around the thread's work).
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+#: Where there is no fdatasync (macOS), fsync does a little more.
+_fdatasync = getattr(os, "fdatasync", os.fsync)
+
+
+class File(Protocol):
+    """An open file with positions given by the caller; there is no cursor."""
+
+    @property
+    def pwrite(self) -> Callable[[Buffer, int], int]:
+        """Write at a position; returns how many bytes were taken, which may be fewer when the disk is full."""
+
+    @property
+    def pread(self) -> Callable[[int, int], bytes]:
+        """Up to `count` bytes from `position`; fewer only at the end of the file."""
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def fdatasync(self) -> None:
+        """Return when everything written is on stable storage. Called from background threads as well."""
+
+    def retain(self) -> None:
+        """Keep the file open until `release`, even when `close` is called in between."""
+
+    def release(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; FileNotFoundError when it is not there and `create` is not set."""
+
+    def listdir(self, path: str) -> list[str]: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def mkdir(self, path: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None:
+        """Replaces `new` where it exists."""
+
+    def unlink(self, path: str) -> None:
+        """Removing what is not there is no error."""
+
+    def rmtree(self, path: str) -> None: ...
+
+    def fsync_dir(self, path: str) -> None:
+        """Return when creations, renames and removals in this directory are on stable storage."""
+
+    def sync_file(self, path: str) -> None:
+        """`fdatasync` by name; a file that is gone needs no syncing."""
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Replace a file's content. Neither atomic nor synced."""
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        """Replace a file so that, whatever happens, it has its old content or its new one, and the new one stays."""
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+
+def write_fully(file: File, data: Buffer, position: int) -> None:
+    """Write all of `data`; an OSError may leave a part of it behind."""
+    written = file.pwrite(data, position)
+    if written == len(data):
+        return
+    view = memoryview(data)
+    while written < len(view):
+        taken = file.pwrite(view[written:], position + written)
+        if taken == 0:
+            raise OSError("the disk takes no more bytes")
+        written += taken
+
+
+class SystemFile:
+    """`pwrite` and `pread` are C functions bound to the descriptor: no Python frame lies on the hot path."""
+
+    __slots__ = ("_closing", "_fd", "_retained", "pread", "pwrite")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._retained = 0
+        self._closing = False
+        self.pwrite: Callable[[Buffer, int], int] = partial(os.pwrite, fd)
+        self.pread: Callable[[int, int], bytes] = partial(os.pread, fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def fdatasync(self) -> None:
+        _fdatasync(self._fd)
+
+    def retain(self) -> None:
+        self._retained += 1
+
+    def release(self) -> None:
+        self._retained -= 1
+        if self._closing and self._retained == 0:
+            self.close()
+
+    def close(self) -> None:
+        if self._retained:
+            self._closing = True
+        elif self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            # A second use of a closed file must fail, not reach whatever got this descriptor number next.
+            self.pwrite = partial(os.pwrite, -1)
+            self.pread = partial(os.pread, -1)
+            os.close(fd)
+
+
+class SystemDisk:
+    """The operating system's file system."""
+
+    def open(self, path: str, *, create: bool = False) -> SystemFile:
+        return SystemFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def unlink(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def rmtree(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def fsync_dir(self, path: str) -> None:
+        with _descriptor(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+            os.fsync(fd)
+
+    def sync_file(self, path: str) -> None:
+        with suppress(FileNotFoundError), _descriptor(path, os.O_RDWR) as fd:
+            _fdatasync(fd)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        self.fsync_dir(os.path.dirname(path))
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, time_ms: int) -> None:
+        os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
+
+    def free_bytes(self, path: str) -> int:
+        return shutil.disk_usage(path).free
+
+
+@contextmanager
+def _descriptor(path: str, flags: int) -> Iterator[int]:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

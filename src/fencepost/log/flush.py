@@ -1,0 +1,207 @@
+"""Group commit: appends that arrive while a sync is under way share the next one.
+
+A `Round` is one trip to the disk: every file that changed since the last one, then the directories in which names
+changed, so that nothing is called durable whose name power loss could take back. One round per log is in flight.
+Invariant: a waiter is answered only by a round that began after its bytes were written. A failed sync ends the group
+commit for good: the kernel may have dropped the dirty pages, and a later sync that succeeds would prove nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from fencepost.errors import ErrorCode, KafkaError
+from fencepost.log.disk import Disk, File
+
+
+class Worker(Protocol):
+    """Runs slow work off the event loop and brings the outcome back to it."""
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop once what is running now is done."""
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run `work` on a thread, then `done` on the loop with what went wrong, if anything."""
+
+    def create_future(self) -> "asyncio.Future[None]": ...
+
+
+class ThreadWorker:
+    """An executor's threads and the event loop that owns all state."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
+        self._loop = loop
+        self._executor = executor
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self._executor.submit(self._run, work, done)
+
+    def create_future(self) -> "asyncio.Future[None]":
+        return self._loop.create_future()
+
+    def _run(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+            self._loop.call_soon_threadsafe(done, error)
+
+
+class Dirty:
+    """What has changed on disk since the last round began."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, File] = {}
+        self.paths: dict[str, None] = {}
+        self.directories: dict[str, None] = {}
+
+    def add_file(self, file: File) -> None:
+        if id(file) not in self.files:
+            file.retain()
+            self.files[id(file)] = file
+
+    def sync(self, disk: Disk) -> None:
+        """The trip itself, on a background thread."""
+        for file in self.files.values():
+            file.fdatasync()
+        for path in self.paths:
+            disk.sync_file(path)
+        for directory in self.directories:
+            disk.fsync_dir(directory)
+
+    def release(self) -> None:
+        for file in self.files.values():
+            file.release()
+
+
+class Mark(NamedTuple):
+    """A point in the log: an offset, and the segment and position where its batch begins."""
+
+    offset: int
+    segment_base: int
+    position: int
+
+
+class Round:
+    __slots__ = ("dirty", "end", "waiters")
+
+    def __init__(self, dirty: Dirty, end: Mark, waiters: "list[asyncio.Future[None]]") -> None:
+        self.dirty = dirty
+        self.end = end
+        self.waiters = waiters
+
+
+class GroupCommit:
+    """One log's rounds. `collect` adds what was written to a round and says how far that reaches."""
+
+    def __init__(
+        self, disk: Disk, worker: Worker, synced_offset: int,
+        *, collect: Callable[[Dirty], Mark], synced: Callable[[Mark], None], failed: Callable[[BaseException], None],
+    ) -> None:  # fmt: skip
+        self._disk = disk
+        self._worker = worker
+        self._collect = collect
+        self._synced = synced
+        self._failed = failed
+        self._in_flight: Round | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._requested = False
+        self._error: KafkaError | None = None
+        #: Names that changed and files that are complete, beside what `collect` adds.
+        self.dirty = Dirty()
+        #: Everything below is on stable storage, and so are the names of the files that hold it.
+        self.synced_offset = synced_offset
+
+    def request(self) -> None:
+        """See to it that what has been written up to now gets synced."""
+        if not self._requested:
+            self._requested = True
+            if self._in_flight is None:
+                # Not at once: everything that this turn of the loop still appends goes on the same trip.
+                self._worker.soon(self._start)
+
+    def when_synced(self, offset: int) -> "asyncio.Future[None] | None":
+        """None when `offset` is synced already. Every caller gets a future of its own: cancelling one cancels one."""
+        if offset < self.synced_offset:
+            return None
+        future = self._worker.create_future()
+        if self._error is not None:
+            future.set_exception(self._error)
+        elif self._in_flight is not None and offset < self._in_flight.end.offset:
+            self._in_flight.waiters.append(future)
+        else:
+            self._waiting.append(future)
+            self.request()
+        return future
+
+    def sync_now(self) -> None:
+        """Sync in the caller's thread (opening and closing a log). Raises OSError."""
+        dirty, self.dirty = self.dirty, Dirty()
+        end = self._collect(dirty)
+        try:
+            dirty.sync(self._disk)
+        except OSError as error:
+            self._fail(error, [])
+            raise
+        finally:
+            dirty.release()
+        waiting, self._waiting = self._waiting, []
+        self._advance(end, waiting)
+
+    def stop(self, error: KafkaError) -> None:
+        """No further rounds; whoever waits gets `error`."""
+        self._error = error
+        waiting, self._waiting = self._waiting, []
+        if self._in_flight is not None:
+            waiting += self._in_flight.waiters
+            self._in_flight.waiters = []
+        self.dirty.release()
+        self.dirty = Dirty()
+        _refuse(waiting, error)
+
+    def _start(self) -> None:
+        if self._error is not None or self._in_flight is not None:
+            return
+        self._requested = False
+        dirty, self.dirty = self.dirty, Dirty()
+        current = self._in_flight = Round(dirty, self._collect(dirty), self._waiting)
+        self._waiting = []
+        disk = self._disk
+        self._worker.submit(lambda: dirty.sync(disk), lambda error: self._done(current, error))
+
+    def _done(self, finished: Round, error: BaseException | None) -> None:
+        self._in_flight = None
+        finished.dirty.release()
+        if error is not None:
+            self._fail(error, finished.waiters)
+        elif self._error is None:
+            if self._requested:
+                self._start()
+            self._advance(finished.end, finished.waiters)
+
+    def _advance(self, end: Mark, waiters: "list[asyncio.Future[None]]") -> None:
+        if end.offset > self.synced_offset:
+            self.synced_offset = end.offset
+            self._synced(end)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _fail(self, error: BaseException, waiters: "list[asyncio.Future[None]]") -> None:
+        refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk failed to sync: {error}")
+        self.stop(refusal)
+        _refuse(waiters, refusal)
+        self._failed(error)
+
+
+def _refuse(waiters: "list[asyncio.Future[None]]", error: KafkaError) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_exception(error)

@@ -1,0 +1,648 @@
+"""A partition's log: one door for appends, reads up to what is durable, and the offsets that everybody waits for.
+
+A batch is validated by its header, given its offset and written as it came. Invariants::
+
+    log_start_offset ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset
+    an append that is refused has changed nothing
+    below the high watermark nothing can be lost to power failure (with flush.messages = 1)
+
+The event loop thread owns all of this; only syncing and the cleaner's copying happen elsewhere.
+"""
+
+import asyncio
+import logging
+import os
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from operator import attrgetter
+from typing import NamedTuple, NoReturn
+
+from crc32c import crc32c
+
+from fencepost.clock import Clock, Handle
+from fencepost.errors import ErrorCode, KafkaError
+from fencepost.log import checkpoint, files, lookup, recovery, snapshot, validation
+from fencepost.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
+from fencepost.log.disk import Disk
+from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker
+from fencepost.log.origin import Isolation, Origin
+from fencepost.log.producers import Producers
+from fencepost.log.segment import MAX_RELATIVE, Segment
+from fencepost.log.slices import FileSlice
+from fencepost.log.txn_index import AbortedTransaction
+from fencepost.wire import batch as batches
+from fencepost.wire.batch import (
+    ATTRIBUTES_OFFSET,
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    unpack_header,
+)
+from fencepost.wire.records import encode_marker
+
+__all__ = ["AbortedTransaction", "Appended", "Fetched", "Isolation", "Origin", "PartitionLog", "ProducerState"]
+
+logger = logging.getLogger(__name__)
+
+NEVER = 2**63
+SEQUENCE_MASK = 2**31 - 1
+#: Up to this size a read returns the bytes themselves.
+INLINE_BYTES = 32 * 1024
+#: Attributes that a client's batch may have without a closer look: transactional, and nothing else.
+UNREMARKABLE = TRANSACTIONAL_FLAG
+_PLACE = struct.Struct(">qii")  # base offset, length (as it was), leader epoch: all before the CRC
+_base_offset = attrgetter("base_offset")
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    last_offset: int
+    append_time_ms: int  #: -1 where records keep the producer's time
+    log_start_offset: int
+    duplicate: bool
+
+
+class Fetched(NamedTuple):
+    records: bytes | FileSlice  #: a slice, read as it is sent, when there is much of it
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[AbortedTransaction] | None  #: None unless read_committed; ascending by first offset
+
+
+class ProducerState(NamedTuple):
+    """What DescribeProducers tells of a producer."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+class PartitionLog:
+    def __init__(
+        self, disk: Disk, directory: str, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock,
+        worker: Worker, loaded: recovery.Loaded, on_progress: "Callable[[PartitionLog], None] | None",
+    ) -> None:  # fmt: skip
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.segments = loaded.segments
+        self.producers: Producers = loaded.producers
+        self.epochs = loaded.epochs
+        self.snapshots = loaded.snapshots
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.high_watermark = loaded.log_end_offset
+        self.last_stable_offset = loaded.log_end_offset
+        self.leader_epoch = max(loaded.epochs.latest, 0)
+        self.on_progress = on_progress
+        #: Everything before this offset is synced with its indexes: where recovery begins after an unclean shutdown.
+        #: Always a segment's base, as recovery makes whole segments' indexes anew.
+        self.recovery_point = loaded.recovery_point
+        self.clock = clock
+        self.disk = disk
+        self.worker = worker
+        self._now_ms = clock.now_ms
+        self._by_id = self.producers.by_id
+        self._active: Segment | None = self.segments[-1] if self.segments else None
+        self._high_mark = self._end_mark()
+        self._tail_cursor: tuple[int, Segment | None, int] = (-1, None, 0)
+        self._last_aborted_offset = max((lookup.last_aborted(segment) for segment in self.segments), default=-1)
+        self._unsynced_messages = 0
+        self._flush_timer: Handle | None = None
+        self._refusal: KafkaError | None = None
+        self._epoch_begun = loaded.epochs.latest
+        #: Where the log ended when what a clean shutdown leaves behind was last on disk.
+        self._settled_end = loaded.log_end_offset if loaded.clean else -1
+        self.config = config
+        self._commit = GroupCommit(
+            disk, worker, loaded.log_end_offset, collect=self._collect, synced=self._on_synced, failed=self._on_failed
+        )
+        self._commit.dirty = loaded.dirty
+        self._settle()
+
+    @classmethod
+    def open(
+        cls, disk: Disk, directory: str, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock,
+        worker: Worker, *, clean_shutdown: bool, recovery_point: int = 0, log_start_offset: int = 0,
+        on_progress: "Callable[[PartitionLog], None] | None" = None,
+    ) -> "PartitionLog":  # fmt: skip
+        """Open what `directory` holds, or a log that has never been written and gets a directory when it is.
+
+        Recovery after an unclean shutdown happens here, in the caller's thread. Raises KafkaError when the directory
+        belongs to another topic of the same name or is damaged in what had been synced, OSError when it cannot be read.
+        """
+        checkpoint.check_topic_id(disk, directory, topic_id)
+        loaded = recovery.load(
+            disk, directory, config, clock.now_ms(),
+            clean_shutdown=clean_shutdown, recovery_point=recovery_point, log_start_offset=log_start_offset,
+        )  # fmt: skip
+        log = cls(disk, directory, topic, partition, topic_id, config, clock, worker, loaded, on_progress)
+        if loaded.dirty.files and config.durable_acks:
+            # What a killed process had written is in the log again, but not yet safe from power failure.
+            log._commit.sync_now()
+            log.recovery_point = log.segments[-1].base_offset
+        return log
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        """Settings change while the log is in use; what the hot path needs of them is kept at hand."""
+        self._config = config
+        self._durable_acks = config.durable_acks
+        self._segment_bytes = config.segment_bytes
+        self._index_interval = config.index_interval_bytes
+        self._max_index_entries = config.segment_index_bytes // 12
+        self._max_message_bytes = config.max_message_bytes
+        self._append_time = config.message_timestamp_type == LOG_APPEND_TIME
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._look_closer = validation.needs_records(config)
+        self._wanted_codec = validation.wanted_codec(config)
+        self._set_roll_limits()
+
+    # ------------------------------------------------------------------------------------------------------ appending
+
+    def append(self, batch: bytearray | memoryview, origin: Origin = Origin.CLIENT) -> Appended:
+        """Append one batch, which has to be writable: its offset and leader epoch are written into it.
+
+        Raises KafkaError with the code for the producer; then nothing has changed.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        size = len(batch)
+        if size < HEADER_BYTES:
+            validation.check_frame(batch)
+        view = memoryview(batch)
+        header = unpack_header(batch, 0)
+        _, length, _, magic, crc, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        if magic != MAGIC or length + LOG_OVERHEAD != size:
+            validation.check_frame(batch)
+        if crc32c(view[ATTRIBUTES_OFFSET:]) != crc:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch's CRC does not match")
+        now_ms = self._now_ms()
+        if origin is Origin.CLIENT:
+            admitted = self._admit(view, size, header, now_ms)
+            if admitted is not view:  # recompressed
+                view, size = admitted, admitted.nbytes
+                length = size - LOG_OVERHEAD
+        last_sequence = (sequence + delta) & SEQUENCE_MASK if sequence >= 0 else sequence
+        if producer_id >= 0:
+            producer = self._by_id.get(producer_id)
+            if (
+                producer is None
+                or epoch != producer.epoch
+                or sequence != producer.next_sequence
+                or (producer.txn_first_offset >= 0 and not attributes & TRANSACTIONAL_FLAG)
+            ):
+                kept = self.producers.check(producer_id, epoch, sequence, last_sequence, attributes, origin)
+                if kept is not None:
+                    return Appended(kept[2], kept[3], -1, self.log_start_offset, duplicate=True)
+        append_time = -1
+        if self._append_time:
+            append_time = max_timestamp = now_ms
+            batches.stamp_append_time(view, now_ms)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + delta
+        self._write(view, size, length, base_offset, last_offset, max_timestamp)
+        if producer_id >= 0:
+            self.producers.add_data(
+                producer_id, epoch, sequence, last_sequence, base_offset, last_offset, max_timestamp, attributes, now_ms
+            )  # fmt: skip
+        self._wrote(delta + 1)
+        return Appended(base_offset, last_offset, append_time, self.log_start_offset, duplicate=False)
+
+    def _admit(self, view: memoryview, size: int, header: tuple[int, ...], now_ms: int) -> memoryview:
+        """What holds for every client's batch; returns it, recompressed where the topic insists on its own codec."""
+        base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, count = header
+        if size > self._max_message_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {self._max_message_bytes}"
+            )
+        if (
+            attributes & ~(UNREMARKABLE | COMPRESSION_MASK)
+            or count != delta + 1
+            or count < 1
+            or base_offset
+            or (attributes & TRANSACTIONAL_FLAG if producer_id < 0 else (sequence < 0 or epoch < 0))
+            or attributes & COMPRESSION_MASK > 4
+        ):
+            validation.check_header(BatchHeader._make(header))
+        if self._look_closer or attributes & COMPRESSION_MASK or count * validation.MIN_RECORD_BYTES > size or validation.count_lengths(view[HEADER_BYTES:]) != count:
+            validation.check_records(view, BatchHeader._make(header), self._config, now_ms)
+        if not self._append_time and max_timestamp > now_ms + self._after_max_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {max_timestamp} is more than {self._after_max_ms} ms in the future",
+            )
+        if self._wanted_codec is not None and attributes & COMPRESSION_MASK != self._wanted_codec:
+            return memoryview(validation.recompress(view, BatchHeader._make(header), self._wanted_codec))
+        return view
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, transaction_version: int
+    ) -> int:
+        """End a producer's transaction on this partition; returns the marker's offset.
+
+        Repeating a marker is allowed: it ends nothing the second time. INVALID_PRODUCER_EPOCH and
+        TRANSACTION_COORDINATOR_FENCED refuse one that is older than what the log has seen.
+        """
+        if self._refusal is not None:
+            raise self._refusal
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        now_ms = self._now_ms()
+        marker = encode_marker(
+            commit=commit, coordinator_epoch=coordinator_epoch, producer_id=producer_id,
+            producer_epoch=producer_epoch, timestamp=now_ms,
+        )  # fmt: skip
+        if self._append_time:
+            batches.stamp_append_time(marker, now_ms)
+        offset, size = self.log_end_offset, len(marker)
+        self._write(memoryview(marker), size, size - LOG_OVERHEAD, offset, offset, now_ms)
+        aborted = self.producers.add_marker(
+            producer_id, producer_epoch, coordinator_epoch, offset, now_ms, now_ms, commit=commit
+        )
+        if aborted is not None and self._active is not None:
+            self._active.txn_index.add(aborted)
+            self._last_aborted_offset = offset
+        self._wrote(1)
+        return offset
+
+    def _write(
+        self, view: memoryview, size: int, length: int, base_offset: int, last_offset: int, max_timestamp: int
+    ) -> None:
+        """Put a batch at the end of the log. On failure nothing has changed."""
+        segment = self._active
+        try:
+            if (
+                segment is None
+                or segment.size + size > self._segment_bytes
+                or max_timestamp > self._roll_after_timestamp
+                or last_offset > self._roll_after_offset
+                or segment.index.count >= self._max_index_entries
+            ):
+                segment = self._segment_for(size)
+            if self.leader_epoch != self._epoch_begun:
+                self._begin_epoch(base_offset)
+            _PLACE.pack_into(view, 0, base_offset, length, self.leader_epoch)
+            position = segment.append(view, size, last_offset, max_timestamp, self._index_interval)
+        except OSError as error:
+            self._refuse_write(error)
+        if position == 0:
+            self._set_roll_limits()
+        self.log_end_offset = last_offset + 1
+
+    def _wrote(self, messages: int) -> None:
+        if self._durable_acks:
+            self._commit.request()
+            return
+        self.high_watermark = self.log_end_offset
+        self._settle()
+        self._unsynced_messages += messages
+        if self._unsynced_messages >= self._config.flush_messages:
+            self._unsynced_messages = 0
+            self._commit.request()
+        elif self._flush_timer is None and self._config.flush_ms != FOREVER:
+            self._flush_timer = self.clock.call_later(self._config.flush_ms, self._flush_by_time)
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    def _flush_by_time(self) -> None:
+        self._flush_timer = None
+        self._unsynced_messages = 0
+        self._commit.request()
+
+    def _refuse_write(self, error: OSError) -> NoReturn:
+        """The disk did not take a write. Usable again once it does, unless its end cannot be put back in order."""
+        logger.error("%s-%d: a write failed: %s", self.topic, self.partition, error)
+        if self._active is not None:
+            try:
+                self._active.file.truncate(self._active.size)
+            except OSError as second:
+                self._on_failed(second)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk did not take a write: {error}") from error
+
+    # -------------------------------------------------------------------------------------------------------- rolling
+
+    def _segment_for(self, size: int) -> Segment:
+        """The segment that takes the next batch: a new one, unless the active one is still empty. Raises OSError."""
+        if size > self._segment_bytes:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes; segment.bytes is {self._segment_bytes}"
+            )
+        if self._active is None:
+            self._create_directory()
+        return self.roll()
+
+    def roll(self) -> Segment:
+        """Begin a new segment at the log's end. Raises OSError, and then the active one goes on."""
+        old = self._active
+        if old is not None and old.size == 0:
+            return old
+        new = Segment(self.disk, self.directory, self.log_end_offset, created_ms=self._now_ms())
+        if old is not None:
+            old.complete()
+            self.take_snapshot()
+        new.create()
+        dirty = self._commit.dirty
+        dirty.directories[self.directory] = None
+        if old is not None:
+            dirty.add_file(old.file)
+            dirty.paths.update(dict.fromkeys(old.index_paths()))
+        self.segments.append(new)
+        self._active = new
+        self._set_roll_limits()
+        if not self._durable_acks:
+            self._commit.request()
+        return new
+
+    def take_snapshot(self) -> None:
+        """Write the producers down as of the log's end; it is synced with the next round. Raises OSError."""
+        offset = self.log_end_offset
+        path = self.snapshot_path(offset)
+        self.disk.write_bytes(path, snapshot.encode(self.producers))
+        self.snapshots.add(offset)
+        self._commit.dirty.paths[path] = None
+        self._commit.dirty.directories[self.directory] = None
+
+    def snapshot_path(self, offset: int) -> str:
+        return os.path.join(self.directory, files.name(offset, files.SNAPSHOT))
+
+    def _create_directory(self) -> None:
+        self.disk.mkdir(self.directory)
+        metadata = checkpoint.write_topic_id(self.disk, self.directory, self.topic_id)
+        dirty = self._commit.dirty
+        dirty.paths[metadata] = None
+        dirty.directories[self.directory] = None
+        dirty.directories[os.path.dirname(self.directory)] = None
+
+    def _begin_epoch(self, base_offset: int) -> None:
+        """Batches from here on carry another leader epoch. The file is synced together with the first of them."""
+        if self.epochs.assign(self.leader_epoch, base_offset):
+            self.save_epochs()
+        self._epoch_begun = self.leader_epoch
+
+    def save_epochs(self) -> None:
+        path = os.path.join(self.directory, files.LEADER_EPOCHS)
+        self.disk.write_bytes(path + files.TEMPORARY, self.epochs.encode())
+        self.disk.rename(path + files.TEMPORARY, path)
+        self._commit.dirty.paths[path] = None
+        self._commit.dirty.directories[self.directory] = None
+
+    def _set_roll_limits(self) -> None:
+        active = self._active
+        self._roll_after_timestamp = self._roll_after_offset = NEVER
+        if active is not None:
+            self._roll_after_offset = active.base_offset + MAX_RELATIVE
+            if active.first_timestamp >= 0 and active.size:
+                self._roll_after_timestamp = active.first_timestamp + self._config.segment_ms
+
+    # ------------------------------------------------------------------------------------------------------- progress
+
+    def when_durable(self, offset: int) -> "asyncio.Future[None] | None":
+        """None when `offset` counts as written; else a future, which raises KAFKA_STORAGE_ERROR if the sync fails."""
+        if offset < self._commit.synced_offset or not self._durable_acks:
+            return None
+        return self._commit.when_synced(offset)
+
+    def _end_mark(self) -> Mark:
+        active = self._active
+        return Mark(self.log_end_offset, active.base_offset, active.size) if active else Mark(self.log_end_offset, 0, 0)
+
+    def _collect(self, dirty: Dirty) -> Mark:
+        if self._active is not None:
+            dirty.add_file(self._active.file)
+        return self._end_mark()
+
+    def _on_synced(self, end: Mark) -> None:
+        self.recovery_point = max(self.recovery_point, min(end.segment_base, end.offset))
+        if end.offset > self.high_watermark:
+            self.high_watermark = end.offset
+            self._high_mark = end
+            self._settle()
+            if self.on_progress is not None:
+                self.on_progress(self)
+
+    def _on_failed(self, error: BaseException) -> None:
+        """The page cache can no longer be trusted: what is synced is still served, nothing is taken any more."""
+        logger.critical("%s-%d: the disk failed, the partition is read-only: %s", self.topic, self.partition, error)
+        self._refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk failed: {error}")
+        self._commit.stop(self._refusal)
+
+    def _settle(self) -> None:
+        producers = self.producers
+        if producers.unsettled:
+            producers.settle(self.high_watermark)
+        first_unstable = producers.first_unstable_offset()
+        stable = self.high_watermark
+        if first_unstable is not None and first_unstable < stable:
+            stable = max(first_unstable, self.log_start_offset)
+        self.last_stable_offset = stable
+
+    # -------------------------------------------------------------------------------------------------------- reading
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one_batch: bool) -> Fetched:
+        """Whole batches from the one that holds `offset`, except that the last may be cut off at `max_bytes`."""
+        committed = isolation == Isolation.READ_COMMITTED
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is outside {self.log_start_offset} to {self.log_end_offset}",
+            )
+        end_offset = self.last_stable_offset if committed else self.high_watermark
+        found = self._locate(offset) if offset < end_offset else None
+        if found is None:
+            return self._fetched(b"", [] if committed else None)
+        segment, position = found
+        stop = self._stop(segment, end_offset)
+        size = stop - position
+        if size > max_bytes:
+            size = max_bytes
+            first_size = segment.header_at(position).size
+            if first_size > max_bytes:
+                size = first_size if at_least_one_batch else 0
+        if size <= 0:
+            return self._fetched(b"", [] if committed else None)
+        file = segment.file
+        records = FileSlice(file, position, size) if size > INLINE_BYTES else file.pread(size, position)
+        if position + size == stop:
+            self._tail_cursor = (end_offset, segment, stop)
+        if not committed:
+            return self._fetched(records, None)
+        return self._fetched(records, self._aborted_in(offset, segment, position + size, end_offset))
+
+    def _fetched(self, records: bytes | FileSlice, aborted: list[AbortedTransaction] | None) -> Fetched:
+        return Fetched(records, self.high_watermark, self.last_stable_offset, self.log_start_offset, aborted)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The first batch that ends at or after `offset`."""
+        cursor_offset, cursor_segment, cursor_position = self._tail_cursor
+        number = self.segment_number(offset)
+        if offset == cursor_offset and self.segments[number] is cursor_segment and cursor_position < cursor_segment.size:
+            return cursor_segment, cursor_position  # where the last reader of the log's end left off
+        for candidate in range(number, len(self.segments)):
+            found = self.segments[candidate].find(offset)
+            if found is not None:
+                return self.segments[candidate], found[0]
+        return None
+
+    def segment_number(self, offset: int) -> int:
+        """Which segment may hold `offset`."""
+        segments = self.segments
+        if segments[-1].base_offset <= offset:
+            return len(segments) - 1
+        return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+
+    def _stop(self, segment: Segment, end_offset: int) -> int:
+        """The position in `segment` before which all offsets below `end_offset` lie."""
+        if end_offset == self.log_end_offset:
+            return segment.size
+        if end_offset == self._high_mark.offset:
+            end = self._high_mark
+            if segment.base_offset != end.segment_base:
+                return segment.size if segment.base_offset < end.segment_base else 0
+            return min(end.position, segment.size)
+        found = segment.find(end_offset)
+        return found[0] if found is not None else segment.size
+
+    def _aborted_in(self, offset: int, segment: Segment, position: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that a reader of [offset, position in segment) has to know of."""
+        if self._last_aborted_offset < offset:
+            return []
+        bound = segment.index.offset_at(position)
+        return self.aborted_transactions(offset, end_offset if bound is None else min(bound, end_offset))
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with data in [start, end), ascending by first offset."""
+        found: list[AbortedTransaction] = []
+        if self.segments:
+            for segment in self.segments[self.segment_number(start_offset) :]:
+                if segment.txn_index.collect(start_offset, end_offset, found):
+                    break
+        return sorted(found, key=attrgetter("first_offset"))
+
+    def replay(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Every whole batch from the one that holds `from_offset` to the log's end, for loading what it says."""
+        from_offset = max(from_offset, self.log_start_offset)
+        if not self.segments or from_offset >= self.log_end_offset:
+            return
+        for segment in self.segments[self.segment_number(from_offset) :]:
+            found = segment.find(from_offset)
+            if found is not None:
+                for _, header, batch in segment.batches(found[0], segment.size):
+                    yield header, batch
+
+    # ------------------------------------------------------------------------------------------------------ questions
+
+    def offset_for_timestamp(self, timestamp: int, isolation: Isolation) -> tuple[int, int, int] | None:
+        """(offset, its timestamp, leader epoch) of the first readable record with at least this timestamp."""
+        return lookup.offset_for_timestamp(self, timestamp, isolation)
+
+    def max_timestamp_offset(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> tuple[int, int, int] | None:
+        """(offset, its timestamp, leader epoch) of the first readable record with the greatest timestamp."""
+        return lookup.max_timestamp(self, isolation)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the greatest leader epoch up to `epoch`; (-1, -1) when there is none."""
+        return self.epochs.end_offset(epoch, self.log_end_offset)
+
+    def active_producers(self) -> list[ProducerState]:
+        return [
+            ProducerState(
+                producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp,
+                producer.coordinator_epoch, producer.txn_first_offset,
+            )  # fmt: skip
+            for producer_id, producer in self._by_id.items()
+        ]
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        producer = self._by_id.get(producer_id)
+        return producer is not None and producer.txn_first_offset >= 0
+
+    def open_transactions(self) -> dict[int, int]:
+        """First offset → producer id, oldest first."""
+        return dict(self.producers.open_transactions)
+
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the log takes no appends any more."""
+        return self._refusal is not None
+
+    # ---------------------------------------------------------------------------------------------- changing the start
+
+    def delete_records(self, before_offset: int) -> int:
+        """Move the log's start; -1 stands for the high watermark. Returns the new start. Files go with the next retention run."""
+        target = self.high_watermark if before_offset == -1 else before_offset
+        if not 0 <= target <= self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {before_offset} is beyond the high watermark {self.high_watermark}"
+            )
+        self.move_start(target)
+        return self.log_start_offset
+
+    def move_start(self, offset: int) -> None:
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        if self.epochs.truncate_from_start(offset) and self._active is not None:
+            with suppress(OSError):  # made again from the batches if it is lost
+                self.save_epochs()
+        self._settle()
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    # ------------------------------------------------------------------------------------------------------- the end
+
+    def release_idle(self) -> None:
+        """Give descriptors back that a quiet log does not need; they are opened again on use."""
+        for segment in self.segments:
+            segment.release()
+
+    def close(self) -> None:
+        """Write down what a clean shutdown has to leave behind. Raises OSError: then the shutdown was not clean."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        try:
+            if self._active is not None and self._refusal is None and self._settled_end != self.log_end_offset:
+                self._active.complete()
+                self.take_snapshot()
+                self._commit.dirty.paths.update(dict.fromkeys(self._active.index_paths()))
+                self._commit.sync_now()
+                self._drop_stray_snapshots()
+        finally:
+            self._stop_for_good(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is shutting down"))
+
+    def _drop_stray_snapshots(self) -> None:
+        kept = {segment.base_offset for segment in self.segments} | {self.log_end_offset}
+        for offset in self.snapshots - kept:
+            self.disk.unlink(self.snapshot_path(offset))
+        self.snapshots &= kept
+
+    def delete(self) -> None:
+        """Remove the partition. Its directory is out of the way, durably, when this returns; its files go later."""
+        self._stop_for_good(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted"))
+        if self.disk.exists(self.directory):
+            checkpoint.discard_directory(self.disk, self.directory, self.worker)
+        self.segments = []
+        self._active = None
+
+    def _stop_for_good(self, reason: KafkaError) -> None:
+        self.on_progress = None
+        self._refusal = reason
+        self._commit.stop(reason)
+        for segment in self.segments:
+            segment.release()

@@ -1,0 +1,346 @@
+"""Bringing a partition's directory back into memory, whatever state its last owner left it in.
+
+After a clean shutdown nothing is read but the ends of the files and the newest producer snapshot. After any other the
+segments from the recovery point on are read whole: batches are checked, the first that does not check out and all after
+it are cut off, and the indexes, the aborted transactions and the producers are made anew. Invariant: what was synced
+before the recovery point is not looked at again, and everything that comes back is one unbroken sequence of batches.
+"""
+
+import logging
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from fencepost.errors import ErrorCode, KafkaError, Malformed
+from fencepost.log import files, snapshot
+from fencepost.log.config import LogConfig
+from fencepost.log.disk import Disk
+from fencepost.log.epochs import LeaderEpochs
+from fencepost.log.flush import Dirty
+from fencepost.log.producers import Producers
+from fencepost.log.segment import COPY_BYTES, MAX_RELATIVE, Segment
+from fencepost.log.swap import finish_swaps
+from fencepost.log.txn_index import AbortedTransaction
+from fencepost.wire import batch as batches
+from fencepost.wire.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
+from fencepost.wire.records import decode_marker
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A log as found on disk."""
+
+    segments: list[Segment] = field(default_factory=list)
+    producers: Producers = field(default_factory=Producers)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    snapshots: set[int] = field(default_factory=set)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    recovery_point: int = 0
+    #: Whether everything that a clean shutdown leaves behind was there.
+    clean: bool = True
+    #: What was changed while loading and is not synced yet.
+    dirty: Dirty = field(default_factory=Dirty)
+
+
+def load(
+    disk: Disk, directory: str, config: LogConfig, now_ms: int,
+    *, clean_shutdown: bool, recovery_point: int, log_start_offset: int,
+) -> Loaded:  # fmt: skip
+    """The log in `directory`, an empty one when there is none. Raises KafkaError for damage that cannot be cut off."""
+
+    def loader(*, clean: bool) -> Loader:
+        return Loader(
+            disk, directory, config, now_ms,
+            clean_shutdown=clean, recovery_point=recovery_point, log_start_offset=log_start_offset,
+        )  # fmt: skip
+
+    if clean_shutdown:
+        try:
+            return loader(clean=True).load()
+        except KafkaError as error:
+            logger.warning("%s: shut down cleanly, but %s; checking its batches", directory, error)
+    return loader(clean=False).load()
+
+
+class Loader:
+    """Loads one directory; used once."""
+
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, now_ms: int,
+        *, clean_shutdown: bool, recovery_point: int, log_start_offset: int,
+    ) -> None:  # fmt: skip
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._now_ms = now_ms
+        self._clean = clean_shutdown
+        self._recovery_point = recovery_point
+        self._wanted_start = log_start_offset
+        self._log = Loaded(
+            log_start_offset=log_start_offset, log_end_offset=log_start_offset, recovery_point=log_start_offset
+        )
+
+    def load(self) -> Loaded:
+        log = self._log
+        try:
+            names = self._disk.listdir(self._directory)
+        except FileNotFoundError:
+            return log
+        names = self._sweep(names)
+        first_rebuilt = self._open_segments(names)
+        if not log.segments:
+            return log
+        log.clean = first_rebuilt == len(log.segments)
+        log.recovery_point = log.segments[-1 if log.clean else first_rebuilt].base_offset
+        epochs_known = self._read_epochs(names)
+        self._restore_producers(first_rebuilt)
+        self._rebuild(first_rebuilt)
+        log.log_end_offset = log.segments[-1].end_offset()
+        self._restart_beyond_end()
+        log.log_start_offset = max(self._wanted_start, log.segments[0].base_offset)
+        self._drop_snapshots_after(log.log_end_offset)
+        if not epochs_known:
+            self._recollect_epochs()
+        log.epochs.truncate_from_end(log.log_end_offset)
+        for segment in log.segments:
+            segment.release()
+        return log
+
+    # ------------------------------------------------------------------------------------------------- finding files
+
+    def _sweep(self, names: list[str]) -> list[str]:
+        """Remove what an interrupted write, deletion or compaction left behind."""
+        if any(name.endswith((files.CLEANED, files.SWAP)) for name in names):
+            finish_swaps(self._disk, self._directory)
+            names = self._disk.listdir(self._directory)
+        stray = [name for name in names if name.endswith((files.TEMPORARY, files.DELETED))]
+        for name in stray:
+            self._disk.unlink(os.path.join(self._directory, name))
+        return [name for name in names if name not in stray] if stray else names
+
+    def _open_segments(self, names: list[str]) -> int:
+        """Open every segment; returns the number of the first that has to be rebuilt."""
+        log = self._log
+        by_suffix: dict[str, set[int]] = {suffix: set() for suffix in (*files.SEGMENT_SUFFIXES, files.SNAPSHOT)}
+        for name in names:
+            parsed = files.parse(name)
+            if parsed is not None and parsed[1] in by_suffix:
+                by_suffix[parsed[1]].add(parsed[0])
+        log.snapshots = by_suffix[files.SNAPSHOT]
+        bases = sorted(by_suffix[files.LOG])
+        for suffix in (files.INDEX, files.TIME_INDEX, files.TXN_INDEX):
+            for orphan in by_suffix[suffix].difference(bases):
+                self._disk.unlink(os.path.join(self._directory, files.name(orphan, suffix)))
+        rebuild_from = len(bases) if self._clean else max(bisect_right(bases, self._recovery_point) - 1, 0)
+        for number, base in enumerate(bases):
+            segment = Segment(self._disk, self._directory, base, created_ms=self._now_ms)
+            log.segments.append(segment)
+            with suppress(KafkaError):  # a first batch that is no batch: seen again, and dealt with, when rebuilding
+                if segment.load():
+                    continue
+            rebuild_from = min(rebuild_from, number)
+        return rebuild_from
+
+    def _read_epochs(self, names: list[str]) -> bool:
+        if files.LEADER_EPOCHS not in names:
+            return False
+        try:
+            data = self._disk.read_bytes(os.path.join(self._directory, files.LEADER_EPOCHS))
+            self._log.epochs = LeaderEpochs.decode(data)
+        except Malformed as error:
+            logger.warning("%s: %s; collecting epochs from the batches", self._directory, error)
+            return False
+        return True
+
+    # ----------------------------------------------------------------------------------------------- producer state
+
+    def _restore_producers(self, first_rebuilt: int) -> None:
+        """The producers as they were where the first rebuilt segment begins, or at the end of the log."""
+        log = self._log
+        rebuilding = first_rebuilt < len(log.segments)
+        limit = log.segments[first_rebuilt].base_offset if rebuilding else log.segments[-1].end_offset()
+        start = self._load_snapshot(limit)
+        for segment in log.segments[:first_rebuilt]:
+            for header, batch in _batches_from(segment, start):
+                self._note(segment, header, batch)
+
+    def _load_snapshot(self, limit: int) -> int:
+        """Load the newest snapshot that is not after `limit`; returns the offset up to which it holds."""
+        log = self._log
+        earliest = log.segments[0].base_offset
+        for offset in sorted(log.snapshots, reverse=True):
+            if offset > limit:
+                continue
+            if offset < earliest:
+                break
+            path = self._snapshot_path(offset)
+            try:
+                snapshot.decode(self._disk.read_bytes(path), log.producers, self._now_ms)
+            except Malformed as error:
+                logger.warning("%s: %s; using an older one", path, error)
+                self._disk.unlink(path)
+                log.snapshots.discard(offset)
+                log.producers.clear()
+            else:
+                return offset
+        return earliest
+
+    def _note(self, segment: Segment, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:
+        """Apply a batch of the log to the producers."""
+        if header.producer_id < 0:
+            return None
+        producers = self._log.producers
+        if not header.is_control:
+            producers.add_data(
+                header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence,
+                header.base_offset, header.last_offset, header.max_timestamp, header.attributes, self._now_ms,
+            )  # fmt: skip
+            return None
+        # A control batch that compaction emptied says nothing any more.
+        marker = decode_marker(batch) if header.record_count else None
+        if marker is None:
+            return None
+        return producers.add_marker(
+            header.producer_id, header.producer_epoch, marker.coordinator_epoch, header.base_offset,
+            header.max_timestamp, self._now_ms, commit=marker.commit,
+        )  # fmt: skip
+
+    def _snapshot_path(self, offset: int) -> str:
+        return os.path.join(self._directory, files.name(offset, files.SNAPSHOT))
+
+    def _drop_snapshots_after(self, end_offset: int) -> None:
+        for offset in [offset for offset in self._log.snapshots if offset > end_offset]:
+            self._disk.unlink(self._snapshot_path(offset))
+            self._log.snapshots.discard(offset)
+
+    # --------------------------------------------------------------------------------------------------- rebuilding
+
+    def _rebuild(self, first_rebuilt: int) -> None:
+        log = self._log
+        for number in range(first_rebuilt, len(log.segments)):
+            segment = log.segments[number]
+            if number and not self._continues(log.segments[number - 1], segment):
+                self._cut_from(number)
+                return
+            if segment.base_offset not in log.snapshots and number:
+                self._take_snapshot(segment.base_offset)
+            whole = self._rebuild_segment(segment)
+            log.dirty.add_file(segment.file)
+            log.dirty.directories[self._directory] = None
+            if number + 1 < len(log.segments):
+                log.dirty.paths.update(dict.fromkeys(segment.index_paths()))
+            if not whole:
+                self._cut_from(number + 1)
+                return
+
+    def _continues(self, before: Segment, segment: Segment) -> bool:
+        """Whether a segment begins where the one before it ends. If not, what lay between was never synced."""
+        end = before.end_offset()
+        if end == segment.base_offset or (end < segment.base_offset and segment.base_offset <= self._recovery_point):
+            return True
+        if end > segment.base_offset and segment.base_offset <= self._recovery_point:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{self._directory}: segments {before.base_offset} and {segment.base_offset} overlap",
+            )
+        return False
+
+    def _rebuild_segment(self, segment: Segment) -> bool:
+        """Check every batch and make the indexes anew; False when a part of the segment had to be cut off."""
+        segment.index.reset()
+        segment.time_index.reset()
+        segment.txn_index.reset()
+        size_found, segment.size, segment.unindexed_bytes = segment.size, 0, 0
+        segment.max_timestamp, segment.max_timestamp_offset = -1, segment.base_offset
+        segment.first_timestamp = -1
+        for header, batch in _sound_batches(segment, size_found):
+            segment.adopt(len(batch), header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
+            aborted = self._note(segment, header, batch)
+            if aborted is not None:
+                segment.txn_index.add(aborted)
+            self._log.epochs.assign(header.leader_epoch, header.base_offset)
+        segment.complete()
+        if segment.size == size_found:
+            return True
+        logger.warning(
+            "%s: %d bytes after offset %d do not check out and are cut off",
+            segment.path(files.LOG), size_found - segment.size, segment.end_offset(),
+        )  # fmt: skip
+        segment.file.truncate(segment.size)
+        return False
+
+    def _cut_from(self, number: int) -> None:
+        """Everything after the first hole was never acknowledged."""
+        log = self._log
+        for segment in log.segments[number:]:
+            logger.warning("%s: dropped, it lies after the end of the sound log", segment.path(files.LOG))
+            segment.unlink()
+            log.dirty.directories[self._directory] = None
+        del log.segments[number:]
+
+    def _take_snapshot(self, offset: int) -> None:
+        path = self._snapshot_path(offset)
+        self._disk.write_bytes(path, snapshot.encode(self._log.producers))
+        self._log.snapshots.add(offset)
+        self._log.dirty.paths[path] = None
+
+    def _restart_beyond_end(self) -> None:
+        """A log start after the log's end: records were deleted whose tail then got lost. Nothing here counts."""
+        log = self._log
+        if self._wanted_start <= log.log_end_offset:
+            return
+        logger.warning("%s: ends at %d, before its start %d", self._directory, log.log_end_offset, self._wanted_start)
+        for segment in log.segments:
+            segment.unlink()
+        replacement = Segment(self._disk, self._directory, self._wanted_start, created_ms=self._now_ms)
+        replacement.create()
+        log.dirty.directories[self._directory] = None
+        log.segments = [replacement]
+        log.log_end_offset = log.recovery_point = self._wanted_start
+        log.producers.clear()
+        log.epochs = LeaderEpochs()
+        self._drop_snapshots_after(-1)
+
+    def _recollect_epochs(self) -> None:
+        epochs = LeaderEpochs()
+        for segment in self._log.segments:
+            for _, header in segment.headers(0, segment.size):
+                epochs.assign(header.leader_epoch, header.base_offset)
+        self._log.epochs = epochs
+
+
+def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches of a segment that begin at or after `offset`."""
+    found = segment.find(offset)
+    if found is not None:
+        for _, header, batch in segment.batches(found[0], segment.size):
+            if header.base_offset >= offset:
+                yield header, batch
+
+
+def _sound_batches(segment: Segment, size: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches from the beginning up to the first that is not one: cut short, wrong CRC, or out of order."""
+    pread = segment.file.pread
+    position, next_offset = 0, segment.base_offset
+    data, data_start = memoryview(b""), 0
+    while position + HEADER_BYTES <= size:
+        inside = position - data_start
+        if inside + HEADER_BYTES > len(data):
+            data, data_start, inside = memoryview(pread(COPY_BYTES, position)), position, 0
+        header = read_header(data, inside)
+        if header.magic != MAGIC or header.batch_length < HEADER_BYTES - LOG_OVERHEAD or position + header.size > size:
+            return
+        if inside + header.size > len(data):
+            data, data_start, inside = memoryview(pread(max(COPY_BYTES, header.size), position)), position, 0
+        batch = data[inside : inside + header.size]
+        in_order = next_offset <= header.base_offset <= header.last_offset <= segment.base_offset + MAX_RELATIVE
+        if len(batch) < header.size or not in_order or batches.checksum(batch) != header.crc:
+            return
+        yield header, batch
+        position += header.size
+        next_offset = header.last_offset + 1

@@ -1,0 +1,41 @@
+"""Putting compacted segments in the place of the ones they were made from, so that a crash at any point does no harm.
+
+The steps, each durable before the next (the names are Kafka's)::
+
+    .cleaned   being written: worth nothing until it is complete and synced
+    .swap      complete: from here on it counts, and the segments that it replaces do not
+    (none)     in place, the replaced segments are gone
+
+A `.swap` segment reaches from its base offset to the end of its last batch; the cleaner keeps that batch even when it is
+empty, so the range that it replaces can be read from the file itself.
+"""
+
+import os
+
+from fencepost.log import files
+from fencepost.log.disk import Disk
+from fencepost.log.segment import Segment
+
+
+def finish_swaps(disk: Disk, directory: str) -> None:
+    """Complete or undo, on opening a log, what a crash interrupted."""
+    named = [(name, parsed) for name in disk.listdir(directory) if (parsed := files.parse(name)) is not None]
+    cleaned = [(name, base) for name, (base, suffix) in named if suffix.endswith(files.CLEANED)]
+    swaps = [(name, base, suffix) for name, (base, suffix) in named if suffix.endswith(files.SWAP)]
+    # Some of a segment's files are still `.cleaned`: the step to `.swap` was not completed, the old segments are whole.
+    unfinished = {base for _, base in cleaned}
+    for name in [name for name, _ in cleaned] + [name for name, base, _ in swaps if base in unfinished]:
+        disk.unlink(os.path.join(directory, name))
+    swaps = [swap for swap in swaps if swap[1] not in unfinished]
+    for base in sorted(base for _, base, suffix in swaps if suffix == files.LOG + files.SWAP):
+        segment = Segment(disk, directory, base, created_ms=0, suffix=files.SWAP)
+        segment.load()
+        end_offset = segment.end_offset()
+        segment.release()
+        for name, (offset, suffix) in named:
+            if suffix in files.SEGMENT_SUFFIXES and base <= offset < end_offset:
+                disk.unlink(os.path.join(directory, name))
+    disk.fsync_dir(directory)
+    for name, _, _ in swaps:
+        disk.rename(os.path.join(directory, name), os.path.join(directory, name[: -len(files.SWAP)]))
+    disk.fsync_dir(directory)

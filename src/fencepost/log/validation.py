@@ -1,0 +1,158 @@
+"""Whether a batch from a client may enter the log: everything that can be told without knowing the log's state.
+
+Each refusal is the error that Kafka gives. What is checked on every batch costs a walk over the records' lengths; keys
+and single timestamps are looked at only where a topic's settings ask for them.
+"""
+
+from fencepost.errors import ErrorCode, KafkaError, Malformed
+from fencepost.log.config import FOREVER, PRODUCER_COMPRESSION, LogConfig
+from fencepost.wire import batch as batches
+from fencepost.wire.batch import (
+    APPEND_TIME_FLAG,
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
+from fencepost.wire.compression import Compression, compress, decompress
+from fencepost.wire.records import count_records, decode_batch
+
+#: Fewer equal lengths in a row than this, and looking for runs costs more than it saves.
+WORTHWHILE_RUN = 4
+#: How many records one comparison looks at.
+RUN_WINDOW = 256
+#: A record cannot be shorter: length, attributes, two deltas, two lengths, header count.
+MIN_RECORD_BYTES = 7
+
+
+def check_frame(batch: bytearray | memoryview) -> None:
+    """The size, magic and length of what claims to be one batch."""
+    if len(batch) < HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {len(batch)} bytes is shorter than its header")
+    header = batches.read_header(batch)
+    if header.magic != batches.MAGIC:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if header.magic in (0, 1) else ErrorCode.CORRUPT_MESSAGE,
+            f"a batch has magic {header.magic}, only {batches.MAGIC} is stored",
+        )
+    if header.size != len(batch):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {len(batch)} bytes says that it has {header.size}")
+
+
+def check_header(header: BatchHeader) -> None:
+    """What a client's batch may say about itself."""
+    problem = None
+    if header.attributes & CONTROL_FLAG:
+        problem = "clients may not write control batches"
+    elif header.record_count < 1 or header.record_count != header.last_offset_delta + 1:
+        problem = f"{header.record_count} records do not cover the offsets 0 to {header.last_offset_delta}"
+    elif header.base_offset != 0:
+        problem = f"the base offset is {header.base_offset} where a producer writes 0"
+    elif header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        problem = f"sequence {header.base_sequence} and epoch {header.producer_epoch} are not an idempotent producer's"
+    elif header.producer_id < 0 and header.attributes & TRANSACTIONAL_FLAG:
+        problem = "a transactional batch has no producer id"
+    elif header.attributes & COMPRESSION_MASK > Compression.ZSTD:
+        problem = f"compression {header.attributes & COMPRESSION_MASK} does not exist"
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, problem)
+    if header.attributes & APPEND_TIME_FLAG:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
+
+
+def needs_records(config: LogConfig) -> bool:
+    """Whether the settings can only be checked record by record."""
+    return config.compacts or config.message_timestamp_before_max_ms != FOREVER
+
+
+def check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    """Count the records, and look at keys and times where the settings ask for it."""
+    try:
+        if needs_records(config):
+            _check_each(batch, header, config, now_ms)
+        else:
+            body = batch[HEADER_BYTES:]
+            codec = Compression(header.attributes & COMPRESSION_MASK)
+            content = decompress(codec, body) if codec else body
+            # Before walking through what may be very many of them.
+            if header.record_count * MIN_RECORD_BYTES > len(content):
+                raise Malformed(f"{header.record_count} records do not fit in {len(content)} bytes")
+            count = count_lengths(content)
+            if count != header.record_count:
+                raise Malformed(f"{count} records where {header.record_count} were announced")
+    except Malformed as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+
+
+def count_lengths(body: bytes | memoryview) -> int:
+    """`count_records`, faster where records of one length follow each other, as most producers write them.
+
+    A record that begins with the same length bytes as the one before has the same size, so a run can be counted by
+    comparing every n-th byte at once. This is exact: each member of the run begins where the one before it ends.
+    """
+    position, count, end = 0, 0, len(body)
+    while end - position >= 2:
+        first, second = body[position], body[position + 1]
+        if first < 0x80:
+            stride, width = 1 + (first >> 1), 1
+        elif second < 0x80:
+            stride, width = 2 + ((first & 0x7F | second << 7) >> 1), 2
+        else:
+            break
+        window = min(end, position + stride * RUN_WINDOW)
+        run = _leading(body[position:window:stride], first)
+        if width == 2:
+            run = min(run, _leading(body[position + 1 : window : stride], second))
+        # Of the last of them only the beginning is known to be there.
+        run = min(run, (end - position) // stride)
+        if first & 1 or run < WORTHWHILE_RUN:
+            break
+        count += run
+        position += run * stride
+    return count + count_records(body[position:])
+
+
+def _leading(data: bytes | memoryview, value: int) -> int:
+    """How many times `value` stands at the beginning."""
+    data = bytes(data)
+    return len(data) - len(data.lstrip(bytes((value,))))
+
+
+def _check_each(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    count = 0
+    for record in decode_batch(batch, header):
+        if config.compacts and record.key is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+        if record.timestamp != batches.NO_TIMESTAMP and record.timestamp < earliest:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {record.timestamp} is more than {config.message_timestamp_before_max_ms} ms in the past",
+            )
+        count += 1
+    if count != header.record_count:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records where {header.record_count} were announced")
+
+
+def wanted_codec(config: LogConfig) -> Compression | None:
+    """The compression that the topic insists on, None when the producer may choose."""
+    if config.compression_type == PRODUCER_COMPRESSION:
+        return None
+    return Compression[{"uncompressed": "NONE"}.get(config.compression_type, config.compression_type.upper())]
+
+
+def recompress(batch: memoryview, header: BatchHeader, codec: Compression) -> bytearray:
+    """The same records under the topic's own compression: the one case in which a batch is not stored as it came."""
+    body = decompress(header.compression, batch[HEADER_BYTES:])
+    return batches.pack_batch(
+        compress(codec, bytes(body)),
+        record_count=header.record_count,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        attributes=header.attributes & ~COMPRESSION_MASK | codec,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+    )

@@ -1,0 +1,1 @@
+"""Tests: unit/ mirrors the source, clients/ drives the broker with foreign clients, faults/ breaks it."""

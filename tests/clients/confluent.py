@@ -1,0 +1,217 @@
+"""confluent-kafka (librdkafka) behind the facade."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import confluent_kafka as ck
+
+from fencepost.errors import ErrorCode
+from tests.clients.facade import Client, Consumer, Message, Producer, Refused, Sent, Spot
+
+TIMEOUT_S = 20.0
+#: Waits of librdkafka's own that would only slow the tests down.
+QUICK = {"reconnect.backoff.ms": 10, "retry.backoff.ms": 10, "topic.metadata.refresh.fast.interval.ms": 20}
+
+
+@contextlib.contextmanager
+def named_errors() -> Iterator[None]:
+    try:
+        yield
+    except ck.KafkaException as error:
+        cause = error.args[0]
+        name = ErrorCode(cause.code()).name if cause.code() > 0 else cause.name()
+        raise Refused(name, cause.str()) from error
+
+
+class ConfluentProducer(Producer):
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.native = ck.Producer(config)
+        if "transactional.id" in config:
+            with named_errors():
+                self.native.init_transactions(TIMEOUT_S)
+
+    def deliver(self, *messages: Message) -> list[Sent]:
+        done: dict[int, Sent] = {}
+        errors: list[Any] = []
+
+        def callback(number: int) -> Any:
+            def on_delivery(error: Any, message: Any) -> None:
+                if error is not None:
+                    errors.append(error)
+                else:
+                    kind, timestamp = message.timestamp()
+                    known = None if kind == ck.TIMESTAMP_NOT_AVAILABLE else timestamp
+                    done[number] = Sent(message.partition(), message.offset(), known)
+
+            return on_delivery
+
+        with named_errors():
+            for number, message in enumerate(messages):
+                optional: dict[str, Any] = {"partition": message.partition, "timestamp": message.timestamp}
+                self.native.produce(
+                    message.topic,
+                    message.value,
+                    message.key,
+                    headers=list(message.headers),
+                    on_delivery=callback(number),
+                    **{name: value for name, value in optional.items() if value is not None},
+                )
+            self.native.flush(TIMEOUT_S)
+            if errors:
+                raise ck.KafkaException(errors[0])
+        return [done[number] for number in range(len(messages))]
+
+    def begin(self) -> None:
+        with named_errors():
+            self.native.begin_transaction()
+
+    def commit(self) -> None:
+        with named_errors():
+            self.native.commit_transaction(TIMEOUT_S)
+
+    def abort(self) -> None:
+        with named_errors():
+            self.native.abort_transaction(TIMEOUT_S)
+
+    def send_offsets(self, offsets: Mapping[Spot, int], membership: Any) -> None:
+        with named_errors():
+            self.native.send_offsets_to_transaction(positions(offsets), membership, TIMEOUT_S)
+
+    def close(self) -> None:
+        self.native.purge()
+        self.native.flush(0)
+
+
+class ConfluentConsumer(Consumer):
+    def __init__(self, config: dict[str, Any], group: str | None, isolation: str) -> None:
+        self.group = group
+        self.native = ck.Consumer(config)
+        self._alone = group is None
+        self._ended: dict[Spot, int] = {}
+
+    def poll(self, timeout_s: float = 0.05) -> list[Message]:
+        found: list[Message] = []
+        with named_errors():
+            for message in self.native.consume(500, timeout_s):
+                spot = Spot(message.topic(), message.partition())
+                if message.error() is None:
+                    found.append(_message(message))
+                elif message.error().code() == ck.KafkaError._PARTITION_EOF:
+                    self._ended[spot] = message.offset()
+                else:
+                    raise ck.KafkaException(message.error())
+        return found
+
+    def assign(self, spots: Iterable[Spot]) -> None:
+        self.native.assign([ck.TopicPartition(*spot) for spot in spots])
+
+    def assignment(self) -> set[Spot]:
+        return {Spot(found.topic, found.partition) for found in self.native.assignment()}
+
+    def seek(self, spot: Spot, offset: int) -> None:
+        with named_errors():
+            self.native.seek(ck.TopicPartition(*spot, offset))
+        self._ended.pop(spot, None)
+
+    def position(self, spot: Spot) -> int:
+        # librdkafka's own position stays behind control records; the end of the partition tells of those.
+        (found,) = self.native.position([ck.TopicPartition(*spot)])
+        return max(found.offset, self._ended.get(spot, 0))
+
+    def commit(self, offsets: Mapping[Spot, int] | None = None) -> None:
+        with named_errors():
+            given = {} if offsets is None else {"offsets": positions(offsets)}
+            for found in self.native.commit(asynchronous=False, **given):
+                if found.error is not None:
+                    raise ck.KafkaException(found.error)
+
+    def committed(self, spot: Spot) -> int | None:
+        with named_errors():
+            (found,) = self.native.committed([ck.TopicPartition(*spot)], TIMEOUT_S)
+            if found.error is not None:
+                raise ck.KafkaException(found.error)
+        return None if found.offset < 0 else found.offset
+
+    def membership(self) -> Any:
+        return self.native.consumer_group_metadata()
+
+    def offsets_for_times(self, times: Mapping[Spot, int]) -> dict[Spot, int | None]:
+        with named_errors():
+            found = self.native.offsets_for_times(positions(times), TIMEOUT_S)
+        return {Spot(f.topic, f.partition): None if f.offset < 0 else f.offset for f in found}
+
+    def bounds(self, spot: Spot) -> tuple[int, int]:
+        with named_errors():
+            return self.native.get_watermark_offsets(ck.TopicPartition(*spot), TIMEOUT_S)
+
+    def close(self) -> None:
+        self.native.close()
+
+
+class Confluent(Client):
+    name = "confluent"
+    assignors = ("range", "roundrobin", "cooperative-sticky")
+
+    def _open_producer(self, **options: Any) -> Producer:
+        config = {
+            "bootstrap.servers": self.bootstrap,
+            "compression.type": options["compression"],
+            "acks": options["acks"],
+            "enable.idempotence": options["idempotent"],
+            "message.max.bytes": options["max_bytes"],
+            "metadata.max.age.ms": options["metadata_max_age_ms"],
+            "message.timeout.ms": 20_000,
+            "linger.ms": 1,
+            **QUICK,
+        }
+        if options["transactional_id"] is not None:
+            del config["enable.idempotence"], config["message.timeout.ms"]
+            config["transactional.id"] = options["transactional_id"]
+            config["transaction.timeout.ms"] = options["transaction_timeout_ms"]
+        return ConfluentProducer(config)
+
+    def _open_consumer(self, **options: Any) -> Consumer:
+        config = {
+            "bootstrap.servers": self.bootstrap,
+            "group.id": options["group"] or "alone",
+            "isolation.level": options["isolation"],
+            "auto.offset.reset": "error" if options["reset"] == "none" else options["reset"],
+            "enable.auto.commit": options["auto_commit"],
+            "auto.commit.interval.ms": 100,
+            "partition.assignment.strategy": options["assignor"],
+            "session.timeout.ms": options["session_timeout_ms"],
+            "heartbeat.interval.ms": 50,
+            "metadata.max.age.ms": options["metadata_max_age_ms"],
+            "topic.metadata.refresh.interval.ms": options["metadata_max_age_ms"],
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 10,
+            "enable.partition.eof": True,
+            **QUICK,
+        }
+        if options["instance_id"] is not None:
+            config["group.instance.id"] = options["instance_id"]
+        consumer = ConfluentConsumer(config, options["group"], options["isolation"])
+        if options["pattern"] is not None:
+            consumer.native.subscribe(["^" + options["pattern"]])
+        elif options["topics"]:
+            consumer.native.subscribe(list(options["topics"]))
+        return consumer
+
+
+def positions(offsets: Mapping[Spot, int]) -> list[Any]:
+    return [ck.TopicPartition(*spot, offset) for spot, offset in offsets.items()]
+
+
+def _message(found: Any) -> Message:
+    kind, timestamp = found.timestamp()
+    return Message(
+        topic=found.topic(),
+        value=found.value(),
+        key=found.key(),
+        headers=tuple(found.headers() or ()),
+        partition=found.partition(),
+        timestamp=timestamp,
+        timestamp_type=kind - ck.TIMESTAMP_CREATE_TIME,
+        offset=found.offset(),
+    )

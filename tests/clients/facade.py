@@ -1,0 +1,274 @@
+"""What a test asks of a Kafka client, whichever it is. `confluent.py`, `kafka_python.py` and `aio.py` adapt three of them.
+
+An error that the broker (or the client on its behalf) gives is raised as `Refused` with Kafka's name for the code, so
+that a test says `refused("MESSAGE_TOO_LARGE")` and means the same for every client.
+"""
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import pytest
+
+from tests.conftest import wait_until
+
+EARLIEST, LATEST = "earliest", "latest"
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+CREATE_TIME, APPEND_TIME = 0, 1
+
+POLL_S = 0.05
+FENCED = ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "_FENCED")
+
+
+class Spot(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is produced, and what is read back."""
+
+    topic: str
+    value: bytes | None = b""
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp: int | None = None
+    timestamp_type: int | None = None
+    offset: int | None = None
+
+    @property
+    def spot(self) -> Spot:
+        return Spot(self.topic, self.partition or 0)
+
+
+class Sent(NamedTuple):
+    partition: int
+    offset: int
+    timestamp: int | None
+
+
+class Refused(Exception):
+    """The client reported an error; `code` is Kafka's name for it, or librdkafka's for its own (`_FENCED`)."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+@contextlib.contextmanager
+def refused(*codes: str) -> Iterator[None]:
+    with pytest.raises(Refused) as caught:
+        yield
+    assert caught.value.code in codes
+
+
+class Producer(ABC):
+    """Opened by `Client.producer`; a transactional one has already initialised its transactions."""
+
+    @abstractmethod
+    def deliver(self, *messages: Message) -> list[Sent]:
+        """Send all and wait until each is acknowledged; the first refusal is raised."""
+
+    def put(self, topic: str, *values: bytes, partition: int | None = None) -> list[Sent]:
+        return self.deliver(*(Message(topic, value, partition=partition) for value in values))
+
+    @abstractmethod
+    def begin(self) -> None: ...
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def abort(self) -> None: ...
+
+    @abstractmethod
+    def send_offsets(self, offsets: Mapping[Spot, int], membership: Any) -> None:
+        """Into the transaction, for the group that `Consumer.membership` tells of."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Consumer(ABC):
+    """A consumer, in a group or alone."""
+
+    group: str | None
+
+    @abstractmethod
+    def poll(self, timeout_s: float = POLL_S) -> list[Message]: ...
+
+    @abstractmethod
+    def assign(self, spots: Iterable[Spot]) -> None: ...
+
+    @abstractmethod
+    def assignment(self) -> set[Spot]: ...
+
+    @abstractmethod
+    def seek(self, spot: Spot, offset: int) -> None: ...
+
+    @abstractmethod
+    def position(self, spot: Spot) -> int: ...
+
+    @abstractmethod
+    def commit(self, offsets: Mapping[Spot, int] | None = None) -> None:
+        """Wait until these offsets, or those of what has been polled, are committed."""
+
+    @abstractmethod
+    def committed(self, spot: Spot) -> int | None: ...
+
+    @abstractmethod
+    def membership(self) -> Any:
+        """What the client knows at this moment of its place in the group, in its own form."""
+
+    @abstractmethod
+    def offsets_for_times(self, times: Mapping[Spot, int]) -> dict[Spot, int | None]:
+        """The first offset with that timestamp or a later one; None where there is none."""
+
+    @abstractmethod
+    def bounds(self, spot: Spot) -> tuple[int, int]:
+        """First offset and end: the last stable offset for a read_committed consumer."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def read(self, count: int) -> list[Message]:
+        """Exactly so many messages, unless more come in the last poll."""
+        found: list[Message] = []
+        wait_until(lambda: found.extend(self.poll()) or len(found) >= count, f"{count} messages are read")
+        return found
+
+    def until_assigned(self, spots: Iterable[Spot]) -> list[Message]:
+        """Poll until exactly these are assigned, and give what was read on the way."""
+        wanted, found = set(spots), list[Message]()
+        wait_until(lambda: found.extend(self.poll()) or self.assignment() == wanted, f"{wanted} are assigned")
+        return found
+
+
+Opened = TypeVar("Opened", Producer, Consumer)
+
+
+@dataclass
+class Client(ABC):
+    """One client library, connected to one Kafka. Everything that it opened is closed with it."""
+
+    bootstrap: str
+    _open: list[Any] = field(default_factory=list)
+
+    name = ""
+    #: Whether it can produce header values that are null, and records with neither key nor value.
+    writes_null_headers = True
+    writes_empty_records = True
+    #: How it calls the error INVALID_RECORD.
+    invalid_record = "INVALID_RECORD"
+    #: Whether offsets in a transaction carry the generation of the consumer (KIP-447).
+    fences_by_generation = True
+    assignors: ClassVar[tuple[str, ...]] = ("range",)
+
+    @abstractmethod
+    def _open_producer(self, **options: Any) -> Producer: ...
+
+    @abstractmethod
+    def _open_consumer(self, **options: Any) -> Consumer: ...
+
+    def producer(
+        self,
+        *,
+        compression: str = "none",
+        acks: str = "all",
+        idempotent: bool = False,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        max_bytes: int = 1_000_000,
+        metadata_max_age_ms: int = 300_000,
+    ) -> Producer:
+        return self._keep(
+            self._open_producer(
+                compression=compression,
+                acks=acks,
+                idempotent=idempotent,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=transaction_timeout_ms,
+                max_bytes=max_bytes,
+                metadata_max_age_ms=metadata_max_age_ms,
+            )
+        )
+
+    def consumer(
+        self,
+        *topics: str,
+        group: str | None = None,
+        isolation: str = COMMITTED,
+        reset: str = EARLIEST,
+        auto_commit: bool = False,
+        assignor: str = "range",
+        instance_id: str | None = None,
+        session_timeout_ms: int = 6_000,
+        metadata_max_age_ms: int = 300_000,
+        pattern: str | None = None,
+    ) -> Consumer:
+        """A consumer that subscribes to the topics, or to a pattern; with neither it waits for `assign`."""
+        return self._keep(
+            self._open_consumer(
+                topics=topics,
+                group=group,
+                isolation=isolation,
+                reset=reset,
+                auto_commit=auto_commit,
+                assignor=assignor,
+                instance_id=instance_id,
+                session_timeout_ms=session_timeout_ms,
+                metadata_max_age_ms=metadata_max_age_ms,
+                pattern=pattern,
+            )
+        )
+
+    def read_all(self, *topics: str, isolation: str = COMMITTED, partitions: int = 1) -> list[Message]:
+        """Everything that such a reader can see now, partition by partition. It never waits for more."""
+        consumer = self.consumer(isolation=isolation)
+        spots = [Spot(topic, partition) for topic in topics for partition in range(partitions)]
+        consumer.assign(spots)
+        ends = {spot: consumer.bounds(spot)[1] for spot in spots}
+        found: list[Message] = []
+
+        def is_read() -> bool:
+            found.extend(consumer.poll())
+            return all(consumer.position(spot) >= end for spot, end in ends.items())
+
+        wait_until(is_read, f"{topics} are read to the end {ends}")
+        self.close_one(consumer)
+        return sorted(found, key=lambda message: (message.topic, message.partition, message.offset))
+
+    def values(self, *topics: str, isolation: str = COMMITTED, partitions: int = 1) -> list[bytes | None]:
+        return [message.value for message in self.read_all(*topics, isolation=isolation, partitions=partitions)]
+
+    def close_one(self, opened: Producer | Consumer) -> None:
+        self._open.remove(opened)
+        opened.close()
+
+    def close(self) -> None:
+        while self._open:
+            self._open.pop().close()
+
+    def _keep(self, opened: Opened) -> Opened:
+        self._open.append(opened)
+        return opened
+
+
+def settle(consumers: Sequence[Consumer], is_settled: Callable[[], bool], what: str) -> list[Message]:
+    """Poll all in turn, as several processes would at once, until it is so; gives what they read."""
+    found: list[Message] = []
+
+    def turn() -> bool:
+        for consumer in consumers:
+            found.extend(consumer.poll())
+        return is_settled()
+
+    wait_until(turn, what)
+    return found

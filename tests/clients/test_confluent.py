@@ -1,0 +1,14 @@
+"""x"""
+from tests.clients.behaviour.records import Records
+from tests.clients.behaviour.transactions import Transactions, ExactlyOnce
+from tests.clients.confluent import Confluent
+
+CLIENT = Confluent
+
+
+class TestRecords(Records):
+    pass
+class TestTransactions(Transactions):
+    pass
+class TestExactlyOnce(ExactlyOnce):
+    pass

@@ -1,0 +1,51 @@
+"""A worker without threads: what was submitted waits until the test lets it run, in the order it came."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+
+class ManualWorker:
+    def __init__(self) -> None:
+        # Futures need a loop to belong to; it never runs.
+        self._loop = asyncio.new_event_loop()
+        self._soon: deque[Callable[[], None]] = deque()
+        self._submitted: deque[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = deque()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self._submitted.append((work, done))
+
+    def create_future(self) -> "asyncio.Future[None]":
+        return self._loop.create_future()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._submitted)
+
+    def turn(self) -> None:
+        """Let the loop go round once: what was put off runs, what was submitted does not."""
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+
+    def work(self) -> None:
+        """Run the oldest submitted work and tell the loop of it."""
+        work, done = self._submitted.popleft()
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as raised:
+            error = raised
+        done(error)
+
+    def run(self) -> None:
+        """Until nothing is left to do."""
+        while self._soon or self._submitted:
+            self.turn()
+            if self._submitted:
+                self.work()
+
+    def close(self) -> None:
+        self._loop.close()

@@ -1,0 +1,1 @@
+"""Fuzz targets: every decoder that takes bytes from outside."""

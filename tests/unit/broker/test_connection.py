@@ -1,0 +1,207 @@
+"""A connection answers in order, whatever the pieces in which bytes come and go, and holds no more than it must."""
+
+import asyncio
+import struct
+
+import pytest
+
+from fencepost.broker import connection as module
+from fencepost.broker.connection import Connection
+from fencepost.broker.dispatch import Handler, Reply
+from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire import messages
+from fencepost.wire.frame import finish_response, start_response
+
+HEARTBEAT = messages.api(12)
+METADATA = messages.api(3)
+
+
+class Transport:
+    """What the socket would take, with a size that it takes at once."""
+
+    def __init__(self, takes=10**9):
+        self.sent = bytearray()
+        self.takes = takes
+        self.reading = True
+        self.aborted = False
+        self.protocol = None
+
+    def set_write_buffer_limits(self, high):
+        self.high = high
+
+    def get_extra_info(self, name):
+        return ("10.0.0.1", 1234)
+
+    def write(self, data):
+        self.sent += data
+        if len(self.sent) > self.takes:
+            self.protocol.pause_writing()
+
+    def pause_reading(self):
+        self.reading = False
+
+    def resume_reading(self):
+        self.reading = True
+
+    def abort(self):
+        self.aborted = True
+
+    close = abort
+
+
+class Node:
+    def loop_time(self):
+        return 0.0
+
+    def connected(self, connection):
+        return True
+
+    def disconnected(self, connection):
+        pass
+
+
+def connect(function=None, raw=None, *, takes=10**9, max_request_bytes=10**6):
+    entry = Handler(12, 0, 4, function, raw, HEARTBEAT)
+    connection = Connection(Node(), {12: entry}, max_request_bytes)
+    transport = Transport(takes)
+    transport.protocol = connection
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def request(correlation_id, *, key=12, version=0, group="g"):
+    body = struct.pack(">hhih", key, version, correlation_id, 1) + b"c"
+    body += HEARTBEAT.request.encode(version, {"group_id": group, "member_id": "m"})
+    return struct.pack(">i", len(body)) + bytes(body)
+
+
+def feed(connection, data, piece=10**9):
+    data = memoryview(data)
+    while data:
+        buffer = connection.get_buffer(-1)
+        count = min(piece, len(data), len(buffer))
+        buffer[:count] = data[:count]
+        connection.buffer_updated(count)
+        data = data[count:]
+
+
+def answers(transport):
+    """(correlation id, error code) of every answer that was sent."""
+    found, data = [], bytes(transport.sent)
+    while data:
+        size, correlation_id, error = struct.unpack_from(">iih", data)
+        found.append((correlation_id, error))
+        data = data[4 + size :]
+    return found
+
+
+def encoded(correlation_id, payload=b"\x00\x00"):
+    return finish_response(start_response(correlation_id, flexible=False) + payload)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 50, 10**9])
+def test_requests_are_answered_whatever_the_pieces_they_come_in(piece):
+    connection, transport = connect(lambda call: {"error_code": call.correlation_id})
+    feed(connection, b"".join(request(i, group="x" * (i * 20)) for i in range(20)), piece)
+    assert answers(transport) == [(i, i) for i in range(20)]
+
+
+def test_a_frame_larger_than_every_buffer_arrives_whole():
+    group = "y" * 30_000
+    connection, transport = connect(lambda call: {"error_code": int(call.request.group_id == group)})
+    feed(connection, request(1, group=group), piece=1000)
+    assert answers(transport) == [(1, 1)]
+
+
+def test_a_waiting_handler_holds_back_the_requests_behind_it_and_the_reading():
+    async def scenario():
+        gate = asyncio.get_running_loop().create_future()
+
+        async def slow(call):
+            await gate
+            return {"error_code": 0}
+
+        connection, transport = connect(lambda call: slow(call) if call.correlation_id == 0 else {"error_code": 0})
+        feed(connection, request(0) + request(1) + request(2))
+        assert answers(transport) == [] and not transport.reading
+        gate.set_result(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [i for i, _ in answers(transport)] == [0, 1, 2] and transport.reading
+
+    asyncio.run(scenario())
+
+
+def test_replies_wait_for_the_disk_without_holding_back_the_next_request_and_leave_in_order():
+    replies = []
+
+    def raw(call, frame, body):
+        replies.append(Reply([encoded(call.correlation_id)]))
+        return replies[-1]
+
+    connection, transport = connect(raw=raw)
+    feed(connection, request(0) + request(1) + request(2))
+    assert len(replies) == 3 and transport.reading
+    replies[1].release()
+    assert answers(transport) == []
+    replies[0].release()
+    assert [i for i, _ in answers(transport)] == [0, 1]
+    replies[2].release()
+    assert [i for i, _ in answers(transport)] == [0, 1, 2]
+
+
+def test_a_client_that_does_not_read_is_not_read_from_and_costs_a_chunk(tmp_path):
+    path = tmp_path / "big"
+    path.write_bytes(bytes(10 * module.CHUNK_BYTES))
+    from fencepost.log.disk import SystemDisk
+    from fencepost.log.slices import FileSlice
+
+    file = SystemDisk().open(str(path))
+    size = 10 * module.CHUNK_BYTES
+
+    def raw(call, frame, body):
+        head = start_response(call.correlation_id, flexible=False)
+        return [finish_response(head, more=size), FileSlice(file, 0, size)]
+
+    connection, transport = connect(raw=raw, takes=module.CHUNK_BYTES)
+    feed(connection, request(0) + request(1))
+    assert len(transport.sent) < 3 * module.CHUNK_BYTES and not transport.reading
+    transport.takes = 10**9
+    connection.resume_writing()
+    assert len(transport.sent) == 2 * (8 + size) and transport.reading
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">ihhih", 10, 999, 0, 0, -1),  # an API that does not exist
+        struct.pack(">ihhih", 10, 12, 99, 0, -1),  # a version that does not exist
+        struct.pack(">ihhih", 10, 12, 0, 0, 500),  # a client id that is not there
+        struct.pack(">ih", 2, 12),  # half a header
+        request(1)[:4].replace(request(1)[:4], struct.pack(">i", 13)) + request(1)[4:17],  # half a body
+    ],
+)
+def test_what_is_not_a_request_closes_the_connection(bad, caplog):
+    connection, transport = connect(lambda call: {"error_code": 0})
+    feed(connection, bad)
+    assert transport.aborted and transport.sent == b""
+    assert len(caplog.records) == 1
+
+
+def test_an_announced_size_costs_no_memory_before_the_bytes_come():
+    connection, _ = connect(lambda call: {}, max_request_bytes=2**31 - 1)
+    feed(connection, struct.pack(">i", 2**31 - 1) + b"x")
+    assert len(connection.get_buffer(-1)) <= module.FIRST_FRAME_BUFFER_BYTES
+
+
+def test_an_error_that_escapes_a_handler_becomes_the_answers_error_code(caplog):
+    def handler(call):
+        if call.correlation_id:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        raise ZeroDivisionError
+
+    connection, transport = connect(handler)
+    feed(connection, request(0) + request(1))
+    assert answers(transport) == [(0, ErrorCode.UNKNOWN_SERVER_ERROR), (1, ErrorCode.ILLEGAL_GENERATION)]

@@ -1,0 +1,277 @@
+"""A coordinator on real logs in a directory, with time by hand, and clients that speak to it as a consumer would."""
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fencepost.clock import ManualClock
+from fencepost.coordinator.group.coordinator import CONSUMER_OFFSETS, GroupCoordinator
+from fencepost.coordinator.group.group import Group
+from fencepost.coordinator.group.records import TopicPartition
+from fencepost.coordinator.group.requests import (
+    FetchedOffset,
+    Identity,
+    Joined,
+    JoinRequest,
+    Leaver,
+    Left,
+    OffsetToCommit,
+    Protocol,
+    Synced,
+    SyncRequest,
+)
+from fencepost.errors import ErrorCode
+from fencepost.log.config import LogConfig
+from fencepost.log.disk import SystemDisk
+from fencepost.log.partition import PartitionLog
+
+PARTITIONS = 4
+GROUP = "group"
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+
+
+@dataclass
+class Settings:
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 0
+    group_max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+
+
+class Inline:
+    """A worker without threads: work is done at once, its outcome is told when the loop comes round."""
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except OSError as raised:
+            error = raised
+        asyncio.get_running_loop().call_soon(done, error)
+
+    def create_future(self) -> "asyncio.Future[None]":
+        return asyncio.get_running_loop().create_future()
+
+
+@dataclass
+class Internal:
+    partitions: int = PARTITIONS
+
+
+class Topics:
+    """`__consumer_offsets` and nothing else."""
+
+    def __init__(self, directory: Path, clock: ManualClock) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._logs: dict[int, PartitionLog] = {}
+        self._exists = any(directory.iterdir())
+
+    def get(self, name: str) -> Internal | None:
+        return Internal() if self._exists else None
+
+    def ensure_internal(self, name: str) -> Internal:
+        self._exists = True
+        return Internal()
+
+    def log(self, topic: str, partition: int) -> PartitionLog:
+        if partition not in self._logs:
+            name = f"{topic}-{partition}"
+            self._logs[partition] = PartitionLog.open(
+                SystemDisk(),
+                str(self._directory / name),
+                topic,
+                partition,
+                bytes(16),
+                LogConfig(cleanup_policy=frozenset({"compact"})),
+                self._clock,
+                Inline(),
+                clean_shutdown=False,
+            )
+        return self._logs[partition]
+
+
+class World:
+    def __init__(self, directory: Path, **settings: int) -> None:
+        self.directory = directory
+        self.clock = ManualClock()
+        self.settings = Settings(**settings)
+        self.start()
+
+    def start(self) -> None:
+        self.topics = Topics(self.directory, self.clock)
+        self.groups = GroupCoordinator(topics=self.topics, clock=self.clock, settings=self.settings)
+        self.groups.start()
+
+    def restart(self) -> None:
+        """The process was killed, and there is a new one. What was written is there, for nothing was lost with it."""
+        self.groups.stop()
+        self.start()
+
+    async def advance(self, delta_ms: int) -> None:
+        self.clock.advance(delta_ms)
+        await settle()
+
+    def log(self, group_id: str = GROUP) -> PartitionLog:
+        return self.topics.log(CONSUMER_OFFSETS, self.groups.partition_of(group_id))
+
+    def group(self, group_id: str = GROUP) -> Group | None:
+        return self.groups._find(group_id)
+
+    @property
+    def state(self) -> str:
+        described = self.groups.describe(GROUP)
+        return "none" if described is None else described.state
+
+    # -- offsets
+
+    async def commit(
+        self, offset: int, who: Identity | None = None, *, topic: str = "t", partition: int = 0, group_id: str = GROUP
+    ) -> ErrorCode:
+        where = TopicPartition(topic, partition)
+        results = await self.groups.offsets.commit(group_id, who or Identity(), [OffsetToCommit(where, offset)])
+        return results[where]
+
+    async def commit_in_transaction(
+        self, offset: int, producer_id: int, who: Identity | None = None, *, epoch: int = 0, partition: int = 0
+    ) -> ErrorCode:
+        where = TopicPartition("t", partition)
+        offsets = [OffsetToCommit(where, offset)]
+        results = await self.groups.offsets.commit_in_transaction(GROUP, who or Identity(), producer_id, epoch, offsets)
+        return results[where]
+
+    def end_transaction(self, producer_id: int, *, commit: bool, epoch: int = 0) -> None:
+        partition = self.groups.partition_of(GROUP)
+        self.log().append_marker(producer_id, epoch, commit, 0, 0)
+        self.groups.marker_appended(CONSUMER_OFFSETS, partition, producer_id, epoch, commit)
+
+    async def fetch(
+        self, *partitions: int, topic: str = "t", require_stable: bool = False, group_id: str = GROUP
+    ) -> list[FetchedOffset]:
+        wanted = [TopicPartition(topic, partition) for partition in partitions or (0,)]
+        return await self.groups.offsets.fetch(group_id, wanted, require_stable=require_stable)
+
+    async def committed(self, partition: int = 0, *, topic: str = "t", group_id: str = GROUP) -> int:
+        (fetched,) = await self.fetch(partition, topic=topic, group_id=group_id)
+        return fetched.offset
+
+
+def subscription(*topics: str) -> bytes:
+    body = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", 0, len(topics)) + body + struct.pack(">i", -1)
+
+
+class Client:
+    """A consumer with one foot in a group."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        *,
+        instance_id: str | None = None,
+        protocols: Iterable[str] = ("range",),
+        topics: Iterable[str] = ("t",),
+        protocol_type: str = "consumer",
+        session_ms: int = SESSION_MS,
+        rebalance_ms: int = REBALANCE_MS,
+        version: int = 9,
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.instance_id = instance_id
+        self.protocols = tuple(Protocol(protocol, subscription(*topics)) for protocol in protocols)
+        self.protocol_type = protocol_type
+        self.session_ms = session_ms
+        self.rebalance_ms = rebalance_ms
+        self.version = version
+        self.member_id = ""
+        self.generation = -1
+        self.last_join = Joined()
+
+    def request(self, **changes: object) -> JoinRequest:
+        fields: dict[str, object] = {
+            "group_id": GROUP,
+            "member_id": self.member_id,
+            "instance_id": self.instance_id,
+            "client_id": self.name,
+            "client_host": "/127.0.0.1",
+            "session_timeout_ms": self.session_ms,
+            "rebalance_timeout_ms": self.rebalance_ms,
+            "protocol_type": self.protocol_type,
+            "protocols": self.protocols,
+            "needs_member_id": self.version >= 4,
+            "skips_assignment": self.version >= 9,
+        }
+        return JoinRequest(**{**fields, **changes})  # type: ignore[arg-type]
+
+    async def join(self) -> Joined:
+        """Ask for an id first where that is the custom, then join and wait."""
+        joined = await self.world.groups.join(self.request())
+        if joined.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = joined.member_id
+            joined = await self.world.groups.join(self.request())
+        if joined.error is ErrorCode.NONE:
+            self.member_id, self.generation = joined.member_id, joined.generation
+        self.last_join = joined
+        return joined
+
+    async def sync(self, assignments: dict[str, bytes] | None = None, **changes: object) -> Synced:
+        fields: dict[str, object] = {
+            "group_id": GROUP,
+            "member_id": self.member_id,
+            "instance_id": self.instance_id,
+            "generation": self.generation,
+            "assignments": assignments or {},
+        }
+        return await self.world.groups.sync(SyncRequest(**{**fields, **changes}))  # type: ignore[arg-type]
+
+    async def assign(self, joined: Joined) -> Synced:
+        """As a leader: everyone gets their own name."""
+        return await self.sync({member.member_id: member.member_id.encode() for member in joined.members})
+
+    async def join_and_sync(self) -> Synced:
+        joined = await self.join()
+        assert joined.error is ErrorCode.NONE, joined
+        return await (self.assign(joined) if joined.leader == joined.member_id else self.sync())
+
+    def heartbeat(self) -> ErrorCode:
+        return self.world.groups.heartbeat(GROUP, self.member_id, self.instance_id, self.generation)
+
+    async def leave(self) -> list[Left]:
+        return await self.world.groups.leave(GROUP, [Leaver(self.member_id, self.instance_id)])
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.member_id, self.generation, self.instance_id)
+
+
+async def settle() -> None:
+    """Let everything happen that can without time passing."""
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+async def start(awaitable: Awaitable[object]) -> "asyncio.Future[object]":
+    """Begin something and let it get as far as it can."""
+    task = asyncio.ensure_future(awaitable)
+    await settle()
+    return task
+
+
+async def stable(world: World, *clients: Client) -> None:
+    """Bring these clients into one generation together."""
+    results = [asyncio.ensure_future(client.join_and_sync()) for client in clients]
+    await settle()
+    synced = await asyncio.gather(*results)
+    assert [one.error for one in synced] == [ErrorCode.NONE] * len(clients)
+    assert world.state == "Stable"

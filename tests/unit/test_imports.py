@@ -1,0 +1,148 @@
+"""Architecture and style as tests: which layer may import which, what stays out of some layers, how long things get."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "fencepost"
+
+#: What each part of the package may import of the package, beside itself.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "clock": set(),
+    "wire": {"errors"},
+    "log": {"errors", "clock", "wire"},
+    "coordinator": {"errors", "clock", "wire", "log"},
+    "broker": {"errors", "clock", "wire", "log", "coordinator"},
+    "client": {"errors", "clock", "wire"},
+    "spark": {"errors", "clock", "wire", "client"},
+    "shop": {"errors", "clock", "wire", "client", "spark"},
+}
+#: The edge of the package: may import all of it, and nothing above may import these.
+EDGE = {"__init__", "__main__", "cli", "console", "embedded", "pytest_plugin"}
+
+#: `wire` turns bytes into values and back. It never waits, and never sees a socket, a file or a clock.
+NOT_IN_WIRE = {"asyncio", "os", "pathlib", "selectors", "shutil", "socket", "tempfile", "threading", "time", "uvloop"}
+
+#: Time, randomness and the disk come in through interfaces, so that a simulator can replay them.
+NOT_IN_STATE: dict[str, set[str]] = {
+    "os": {
+        "fdatasync",
+        "fsync",
+        "open",
+        "pread",
+        "preadv",
+        "pwrite",
+        "pwritev",
+        "rename",
+        "replace",
+        "unlink",
+        "write",
+    },
+    "random": {"choice", "randint", "random", "uniform"},
+    "time": {"monotonic", "monotonic_ns", "time", "time_ns"},
+}
+DOORS = {"log/disk.py", "clock.py"}
+
+MAX_MODULE_LINES = 450
+MAX_FUNCTION_LINES = 75
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def part_of(path: Path) -> str:
+    return relative(path).split("/", 1)[0].removesuffix(".py")
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{relative(path)}:{node.lineno} imports relatively"
+            assert node.module is not None
+            if node.module == "fencepost":
+                yield from (f"fencepost.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+def every_module(test):
+    return pytest.mark.parametrize("path", MODULES, ids=relative)(test)
+
+
+@every_module
+def test_imports_go_one_way(path: Path):
+    part = part_of(path)
+    if part in EDGE:
+        return
+    assert part in MAY_IMPORT, f"{part} has no place in the order of imports yet: give it one here"
+    for name in imported_modules(path):
+        if name.split(".")[0] == "fencepost":
+            target = name.split(".")[1] if "." in name else "__init__"
+            assert target == part or target in MAY_IMPORT[part], f"{relative(path)} must not import {name}"
+
+
+@every_module
+def test_wire_has_no_sockets_files_or_clocks(path: Path):
+    if part_of(path) != "wire":
+        return
+    found = {name.split(".")[0] for name in imported_modules(path)} & NOT_IN_WIRE
+    assert not found, f"{relative(path)} imports {', '.join(sorted(found))}"
+
+
+@every_module
+def test_time_and_disk_come_in_through_their_interfaces(path: Path):
+    if part_of(path) not in {"log", "coordinator", "clock"} or relative(path) in DOORS:
+        return
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module, name = node.value.id, node.attr
+            assert name not in NOT_IN_STATE.get(module, ()), f"{relative(path)}:{node.lineno} uses {module}.{name}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id != "open", f"{relative(path)}:{node.lineno} opens a file by itself"
+
+
+@every_module
+def test_a_module_says_what_it_is_for(path: Path):
+    assert ast.get_docstring(tree_of(path)), f"{relative(path)} has no docstring"
+
+
+@every_module
+def test_modules_and_functions_stay_short(path: Path):
+    lines = len(path.read_text().splitlines())
+    assert lines <= MAX_MODULE_LINES, f"{relative(path)} has {lines} lines"
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= MAX_FUNCTION_LINES, f"{relative(path)}:{node.lineno} {node.name} has {length} lines"
+
+
+@every_module
+def test_nothing_relies_on_assert(path: Path):
+    """Peers get error codes, our own bugs raise InvariantBroken; `assert` is gone under -O."""
+    for node in ast.walk(tree_of(path)):
+        assert not isinstance(node, ast.Assert), f"{relative(path)}:{node.lineno} asserts"
+
+
+@pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements*.lock")), ids=lambda path: path.name)
+def test_a_lock_pins_every_package_by_hash_and_names_no_download_address(lock: Path):
+    text = lock.read_text()
+    assert "://" not in text
+    requirements = re.split(r"(?m)^(?=[a-z])", text)[1:]
+    assert requirements
+    for requirement in requirements:
+        assert re.match(r"[a-z0-9.-]+==\S+", requirement), requirement.splitlines()[0]
+        assert "--hash=sha256:" in requirement, requirement.splitlines()[0]

@@ -1,0 +1,70 @@
+"""What stands before every request and response."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.errors import Malformed
+from fencepost.wire import frame, messages
+from tests.unit.wire import kio_bridge
+
+INT16 = st.integers(-(2**15), 2**15 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(INT16, INT16, INT32, st.none() | st.text(max_size=30), st.binary(max_size=10))
+def test_a_request_header_is_read_as_kio_writes_it(api_key, version, correlation_id, client_id, body):
+    from kio.schema.request_header.v1.header import RequestHeader
+
+    entity = RequestHeader(
+        request_api_key=api_key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    head = kio_bridge.encode(entity)
+    assert frame.read_request_header(memoryview(head + body)) == (
+        api_key,
+        version,
+        correlation_id,
+        client_id,
+        len(head),
+    )
+
+
+@given(st.binary(max_size=40))
+def test_arbitrary_bytes_are_a_header_or_malformed(data):
+    try:
+        header = frame.read_request_header(memoryview(data))
+    except Malformed:
+        return
+    assert 10 <= header.body <= len(data)
+
+
+@given(st.binary(max_size=40), st.integers(0, 3))
+def test_skipping_tags_in_arbitrary_bytes_ends_inside_them_or_is_malformed(data, position):
+    try:
+        assert position < frame.skip_tags(data, position) <= len(data)
+    except Malformed:
+        pass
+
+
+def test_tags_that_nobody_knows_are_passed_over():
+    assert frame.skip_tags(b"\x00rest", 0) == 1
+    assert frame.skip_tags(b"\x02\x00\x01a\x7f\x02bbrest", 0) == 8
+    with pytest.raises(Malformed):
+        frame.skip_tags(b"\x01\x00\x05abc", 0)
+
+
+@pytest.mark.parametrize("key", messages.api_names())
+def test_a_response_starts_with_its_size_and_correlation_id_and_flexible_ones_with_tags(key):
+    api = messages.api(key)
+    for version in range(api.response.versions.first, api.response.versions.last + 1):
+        encoded = bytes(frame.encode_response(api, version, 1234, {}))
+        size, correlation_id = struct.unpack_from(">ii", encoded)
+        assert (size, correlation_id) == (len(encoded) - 4, 1234)
+        # ApiVersions is asked before the client knows what the broker speaks, so its header stays plain.
+        tagged = version in api.response.flexible and key != frame.API_VERSIONS_KEY
+        assert encoded[8:] == (b"\x00" if tagged else b"") + api.response.encode(version, {})

@@ -1,0 +1,162 @@
+"""Every message of every version, held against kio in both directions; hostile bytes; the rules for handlers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.errors import InvariantBroken, Malformed
+from fencepost.wire import messages
+from fencepost.wire.messages import Schema
+from tests.unit.wire import kio_bridge, strategies
+
+COORDINATOR_RECORDS = (
+    "transaction_log_key",
+    "transaction_log_value",
+    "offset_commit_key",
+    "offset_commit_value",
+    "group_metadata_key",
+    "group_metadata_value",
+)
+SIDES = [(key, kind) for key in messages.api_names() for kind in ("request", "response")]
+
+
+def side_id(side: tuple[int, str]) -> str:
+    return f"{messages.api(side[0]).name}-{side[1]}"
+
+
+def schema_of(side: tuple[int, str]) -> Schema:
+    return getattr(messages.api(side[0]), side[1])
+
+
+def all_versions(schema: Schema) -> range:
+    return range(schema.versions.first, schema.versions.last + 1)
+
+
+def every_schema() -> list[Schema]:
+    return [schema_of(side) for side in SIDES] + [messages.data(name) for name in COORDINATOR_RECORDS]
+
+
+every_side = pytest.mark.parametrize("side", SIDES, ids=side_id)
+any_schema = pytest.mark.parametrize("schema", every_schema(), ids=lambda schema: schema.name)
+
+
+@every_side
+@settings(max_examples=8)
+@given(data=st.data())
+def test_kio_reads_what_we_write_and_we_read_what_kio_writes(side, data):
+    api, schema = messages.api(side[0]), schema_of(side)
+    for version in all_versions(schema):
+        values = data.draw(strategies.values(schema, version, kio_bridge.LEAVES), label=f"v{version}")
+        kind = kio_bridge.entity_class(api, version, side[1])
+
+        encoded = bytes(schema.encode(version, values))
+        assert kio_bridge.from_kio(kio_bridge.decode(kind, encoded)) == values
+
+        theirs = kio_bridge.encode(kio_bridge.to_kio(kind, values))
+        assert kio_bridge.plain(schema.decode(version, theirs), values) == values
+
+
+@any_schema
+@settings(max_examples=8)
+@given(data=st.data())
+def test_what_is_written_is_read_back(schema, data):
+    for version in all_versions(schema):
+        values = data.draw(strategies.values(schema, version), label=f"v{version}")
+        decoded = schema.decode(version, b"before" + schema.encode(version, values), 6)
+        assert kio_bridge.plain(decoded, values) == values
+        assert schema.encode(version, decoded) == schema.encode(version, values), (
+            "a decoded message can be written again"
+        )
+
+
+@any_schema
+def test_an_empty_message_has_the_defaults_of_every_version(schema):
+    for version in all_versions(schema):
+        encoded = schema.encode(version, {})
+        assert schema.encode(version, schema.decode(version, encoded)) == encoded
+
+
+@any_schema
+@settings(max_examples=20)
+@given(data=st.data())
+def test_arbitrary_bytes_are_read_or_malformed(schema, data):
+    for version in all_versions(schema):
+        garbage = data.draw(st.binary(max_size=60))
+        try:
+            schema.decode(version, memoryview(garbage))
+        except Malformed:
+            pass
+
+
+@any_schema
+@settings(max_examples=8)
+@given(data=st.data())
+def test_a_message_cut_short_is_malformed_and_a_mutated_one_is_read_or_malformed(schema, data):
+    for version in all_versions(schema):
+        whole = schema.encode(version, data.draw(strategies.values(schema, version)))
+        if whole:
+            cut = data.draw(st.integers(0, len(whole) - 1))
+            with pytest.raises(Malformed):
+                schema.decode(version, whole[:cut])
+            mutated = bytearray(whole)
+            mutated[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+            try:
+                schema.decode(version, mutated)
+            except Malformed:
+                pass
+
+
+def test_an_array_that_claims_more_items_than_there_are_bytes_is_refused_at_once():
+    schema = messages.api(19).request
+    for version in all_versions(schema):
+        lie = b"\xff\xff\xff\xff\x07" if version in schema.flexible else b"\x7f\xff\xff\xff"
+        with pytest.raises(Malformed, match="items"):
+            schema.decode(version, lie + bytes(100))
+
+
+def test_a_string_longer_than_kafka_allows_is_refused_even_where_the_length_could_say_it():
+    schema = messages.api(26).request
+    fits = schema.encode(3, {"transactional_id": "x" * 0x7FFF})
+    assert schema.decode(3, fits).transactional_id == "x" * 0x7FFF
+    with pytest.raises(Malformed, match="string"):
+        schema.decode(3, schema.encode(3, {"transactional_id": "x" * 0x8000}))
+
+
+def test_unknown_tagged_fields_are_passed_over():
+    schema = messages.api(26).request
+    encoded = schema.encode(3, {"transactional_id": "t", "producer_id": 7})
+    assert encoded[-1] == 0
+    with_tags = encoded[:-1] + b"\x02" + b"\x05\x01z" + b"\x63\x02yy"
+    assert schema.decode(3, with_tags).producer_id == 7
+
+
+def test_a_field_that_a_version_lacks_has_its_default_when_read_and_is_left_out_when_written():
+    schema = messages.api(26).response
+    old = schema.encode(0, {"error_code": 3, "producer_id": 9, "producer_epoch": 1})
+    assert len(old) == 6
+    assert schema.decode(0, old).producer_id == -1
+
+
+def test_a_name_that_no_version_has_is_our_bug():
+    with pytest.raises(InvariantBroken, match="eror_code"):
+        messages.api(26).response.encode(0, {"eror_code": 3})
+    with pytest.raises(InvariantBroken, match="has no version 99"):
+        messages.api(26).response.encode(99, {})
+    with pytest.raises(AttributeError, match="eror_code"):
+        _ = messages.api(26).response.decode(0, bytes(6)).eror_code
+
+
+def test_null_where_none_is_allowed_is_our_bug_when_written_and_malformed_when_read():
+    schema = messages.api(26).request
+    with pytest.raises(InvariantBroken):
+        schema.encode(0, {"transactional_id": None})
+    with pytest.raises(Malformed, match="null"):
+        schema.decode(0, b"\xff\xff" + bytes(20))
+    with pytest.raises(Malformed, match="null"):
+        schema.decode(3, bytes(20))
+
+
+def test_a_tagged_field_with_its_default_takes_no_bytes():
+    schema = messages.api(18).response
+    assert schema.encode(3, {"finalized_features_epoch": -1}) == schema.encode(3, {})
+    assert len(schema.encode(3, {"finalized_features_epoch": 5})) == len(schema.encode(3, {})) + 10

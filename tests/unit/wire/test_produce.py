@@ -1,0 +1,106 @@
+"""The hand-written Produce codec says the same as the tables, in every version."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.errors import Malformed
+from fencepost.wire import messages, produce
+
+API = messages.api(produce.API_KEY)
+versions = st.integers(*produce.VERSIONS)
+names = st.text(min_size=1, max_size=20)
+ids = st.binary(min_size=16, max_size=16).filter(any)
+indexes = st.integers(0, 2**31 - 1)
+
+
+@st.composite
+def requests(draw):
+    version = draw(versions)
+    topics = []
+    for _ in range(draw(st.integers(0, 3))):
+        partitions = draw(
+            st.lists(
+                st.fixed_dictionaries({"index": indexes, "records": st.none() | st.binary(max_size=50)}), max_size=3
+            )
+        )
+        key = {"topic_id": draw(ids)} if version >= produce.FIRST_WITH_TOPIC_IDS else {"name": draw(names)}
+        topics.append({**key, "partition_data": partitions})
+    values = {
+        "transactional_id": draw(st.none() | names),
+        "acks": draw(st.sampled_from([-1, 0, 1])),
+        "timeout_ms": draw(st.integers(0, 2**31 - 1)),
+        "topic_data": topics,
+    }
+    return version, values
+
+
+@given(requests())
+def test_a_request_is_read_as_the_tables_wrote_it(request):
+    version, values = request
+    frame = memoryview(API.request.encode(version, values))
+    decoded = produce.decode_request(version, frame, 0)
+    assert decoded.transactional_id == values["transactional_id"]
+    assert (decoded.acks, decoded.timeout_ms) == (values["acks"], values["timeout_ms"])
+    assert [(d.topic, d.partition, None if d.records is None else bytes(d.records)) for d in decoded.partitions] == [
+        (topic.get("name") or topic.get("topic_id"), data["index"], data["records"])
+        for topic in values["topic_data"]
+        for data in topic["partition_data"]
+    ]
+
+
+@given(versions, st.data())
+def test_a_response_is_read_by_the_tables_as_it_was_meant(version, data):
+    topic = st.sampled_from([b"a" * 16, b"b" * 16] if version >= produce.FIRST_WITH_TOPIC_IDS else ["a", "b"])
+    result = st.builds(
+        produce.PartitionResult,
+        topic,
+        indexes,
+        st.integers(-1, 130),
+        *[st.integers(-1, 2**60)] * 3,
+        st.none() | st.text(max_size=10),
+    )
+    results = data.draw(st.lists(result, max_size=5))
+    encoded = produce.encode_response(version, 77, results)
+    assert int.from_bytes(encoded[:4], "big") == len(encoded) - 4
+    assert int.from_bytes(encoded[4:8], "big") == 77
+    body = 9 if version >= produce.FIRST_FLEXIBLE else 8
+    decoded = API.response.decode(version, encoded, body)
+    seen = [
+        produce.PartitionResult(
+            entry.name or entry.topic_id,
+            part.index,
+            part.error_code,
+            part.base_offset,
+            part.log_append_time_ms,
+            part.log_start_offset,
+            part.error_message,
+        )
+        for entry in decoded.responses
+        for part in entry.partition_responses
+    ]
+    expected = [
+        r._replace(
+            log_start_offset=r.log_start_offset if version >= 5 else -1, message=r.message if version >= 8 else None
+        )
+        for name in dict.fromkeys(r.topic for r in results)
+        for r in results
+        if r.topic == name
+    ]
+    assert seen == expected
+
+
+@given(versions, st.binary(max_size=200))
+def test_garbage_is_malformed_and_nothing_else(version, garbage):
+    try:
+        produce.decode_request(version, memoryview(garbage), 0)
+    except Malformed:
+        pass
+
+
+def test_a_field_that_runs_past_the_end_is_malformed():
+    frame = API.request.encode(
+        7, {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": b"x" * 9}]}]}
+    )
+    with pytest.raises(Malformed):
+        produce.decode_request(7, memoryview(frame)[:-1], 0)

@@ -1,0 +1,1 @@
+"""Programs that make files of this repository. Nothing here is installed."""
