@@ -62,6 +62,8 @@ class LoopThread:
 
 
 def name_of(error: BaseException) -> str:
+    if isinstance(error, aiokafka.errors.ProducerFenced):
+        return "PRODUCER_FENCED"
     number = getattr(error, "errno", None)
     return ErrorCode(number).name if isinstance(number, int) else type(error).__name__
 
@@ -176,6 +178,7 @@ class Aio(Client):
     writes_empty_records = False
     invalid_record = "UNKNOWN_SERVER_ERROR"  # a code that it does not know
     fences_by_generation = False
+    replaced = ("CommitFailedError",)  # its commits do not carry the instance id
     assignors = ("range", "roundrobin", "sticky")
 
     def _open_producer(self, **options: Any) -> Producer:

@@ -80,15 +80,17 @@ class ConfluentProducer(Producer):
 
     def close(self) -> None:
         self.native.purge()
-        self.native.flush(0)
+        with contextlib.suppress(ck.KafkaException):  # a fenced producer has nothing to say but that
+            self.native.flush(0)
 
 
 class ConfluentConsumer(Consumer):
-    def __init__(self, config: dict[str, Any], group: str | None, isolation: str) -> None:
+    def __init__(self, config: dict[str, Any], group: str | None) -> None:
         self.group = group
         self.native = ck.Consumer(config)
-        self._alone = group is None
         self._ended: dict[Spot, int] = {}
+        #: As of the last poll: asking while another thread polls would lock both up.
+        self._assignment: set[Spot] = set()
 
     def poll(self, timeout_s: float = 0.05) -> list[Message]:
         found: list[Message] = []
@@ -101,13 +103,14 @@ class ConfluentConsumer(Consumer):
                     self._ended[spot] = message.offset()
                 else:
                     raise ck.KafkaException(message.error())
+        self._assignment = {Spot(each.topic, each.partition) for each in self.native.assignment()}
         return found
 
     def assign(self, spots: Iterable[Spot]) -> None:
         self.native.assign([ck.TopicPartition(*spot) for spot in spots])
 
     def assignment(self) -> set[Spot]:
-        return {Spot(found.topic, found.partition) for found in self.native.assignment()}
+        return self._assignment
 
     def seek(self, spot: Spot, offset: int) -> None:
         with named_errors():
@@ -191,7 +194,7 @@ class Confluent(Client):
         }
         if options["instance_id"] is not None:
             config["group.instance.id"] = options["instance_id"]
-        consumer = ConfluentConsumer(config, options["group"], options["isolation"])
+        consumer = ConfluentConsumer(config, options["group"])
         if options["pattern"] is not None:
             consumer.native.subscribe(["^" + options["pattern"]])
         elif options["topics"]:

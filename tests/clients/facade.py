@@ -5,8 +5,10 @@ that a test says `refused("MESSAGE_TOO_LARGE")` and means the same for every cli
 """
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -169,6 +171,8 @@ class Client(ABC):
     invalid_record = "INVALID_RECORD"
     #: Whether offsets in a transaction carry the generation of the consumer (KIP-447).
     fences_by_generation = True
+    #: What a consumer says whose place in the group another has taken.
+    replaced: ClassVar[tuple[str, ...]] = ("FENCED_INSTANCE_ID",)
     assignors: ClassVar[tuple[str, ...]] = ("range",)
 
     @abstractmethod
@@ -262,13 +266,20 @@ class Client(ABC):
 
 
 def settle(consumers: Sequence[Consumer], is_settled: Callable[[], bool], what: str) -> list[Message]:
-    """Poll all in turn, as several processes would at once, until it is so; gives what they read."""
+    """Poll all of them at once, each in a thread as if in its own process, until it is so; gives what they read."""
     found: list[Message] = []
+    over = threading.Event()
 
-    def turn() -> bool:
-        for consumer in consumers:
-            found.extend(consumer.poll())
-        return is_settled()
+    def keep_polling(consumer: Consumer) -> None:
+        while not over.is_set():
+            found.extend(consumer.poll(0.1))
 
-    wait_until(turn, what)
+    with ThreadPoolExecutor(len(consumers)) as pool:
+        polling = [pool.submit(keep_polling, consumer) for consumer in consumers]
+        try:
+            wait_until(lambda: is_settled() or any(each.done() for each in polling), what)
+        finally:
+            over.set()
+    for each in polling:
+        each.result()
     return found

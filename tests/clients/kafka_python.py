@@ -1,6 +1,7 @@
 """kafka-python behind the facade."""
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -32,7 +33,9 @@ def named_errors() -> Iterator[None]:
 
 def name_of(error: BaseException) -> str:
     number = getattr(error, "errno", None)
-    return ErrorCode(number).name if isinstance(number, int) else type(error).__name__
+    if number is None and (told := re.search(r"\[Error (\d+)\]", str(error))):
+        number = int(told[1])
+    return type(error).__name__ if number is None else ErrorCode(number).name
 
 
 class KafkaPythonProducer(Producer):
@@ -75,15 +78,19 @@ class KafkaPythonProducer(Producer):
             self.native.send_offsets_to_transaction(positions(offsets), membership)
 
     def close(self) -> None:
-        self.native.close(timeout=0)
+        self.native.close(timeout=2)
 
 
 class KafkaPythonConsumer(Consumer):
     def __init__(self, group: str | None, *topics: str, pattern: str | None, **config: Any) -> None:
         self.group = group
-        self.native = kafka.KafkaConsumer(*topics, group_id=group, **config)
+        self.native = kafka.KafkaConsumer(group_id=group, **config)
         if pattern is not None:
             self.native.subscribe(pattern=pattern)
+        elif topics:
+            self.native.subscribe(topics)
+            # Else it may join before it knows the partitions, assign none of them, and join again.
+            self.native.topics()
 
     def poll(self, timeout_s: float = 0.05) -> list[Message]:
         with named_errors():
@@ -173,7 +180,7 @@ class KafkaPython(Client):
 
 
 def positions(offsets: Mapping[Spot, int]) -> dict[Any, Any]:
-    return {kafka.TopicPartition(*spot): kafka.OffsetAndMetadata(at, "", None) for spot, at in offsets.items()}
+    return {kafka.TopicPartition(*spot): kafka.OffsetAndMetadata(at, "", -1) for spot, at in offsets.items()}
 
 
 def _message(found: Any) -> Message:

@@ -1,6 +1,7 @@
 """x"""
 from tests.clients.behaviour.records import Records
 from tests.clients.behaviour.transactions import Transactions, ExactlyOnce
+from tests.clients.behaviour.groups import Groups, Positions
 from tests.clients.confluent import Confluent
 
 CLIENT = Confluent
@@ -11,4 +12,8 @@ class TestRecords(Records):
 class TestTransactions(Transactions):
     pass
 class TestExactlyOnce(ExactlyOnce):
+    pass
+class TestGroups(Groups):
+    pass
+class TestPositions(Positions):
     pass

@@ -23,9 +23,13 @@ class Bystander:
         self.rounds = 0
         self.latency_s_max = 0.0
         self.failure: BaseException | None = None
-        self._client.create_topic(topic)
 
     def __enter__(self) -> Self:
+        try:
+            self._client.create_topic(self._topic)
+        except BaseException:
+            self._client.close()
+            raise
         self._thread.start()
         return self
 

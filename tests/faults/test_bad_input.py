@@ -1,7 +1,7 @@
-"""What a broken or hostile client can send: it gets the error that Kafka gives or a closed connection, and nobody else notices.
+"""What a broken or hostile client can send: it gets Kafka's error or a closed connection, and nobody else notices.
 
-With `--bootstrap HOST:PORT` the same tests run on Apache Kafka, which is where the expected codes come from. Where Kafka says
-UNKNOWN_SERVER_ERROR (it stumbled), ours may say what is wrong instead.
+With `--bootstrap HOST:PORT` the same tests run on Apache Kafka, which is where the expected codes come from. Where Kafka
+says UNKNOWN_SERVER_ERROR (it stumbled), ours may say what is wrong instead.
 """
 
 import contextlib
@@ -37,7 +37,6 @@ from tests.faults.raw import (
     Disconnected,
     Kafka,
     RawClient,
-    eventually,
     fetch_fields,
     now_ms,
     produce_fields,
@@ -175,7 +174,7 @@ def test_a_hopeless_frame_closes_the_connection(target: Target, kind: str) -> No
 
 def test_api_versions_of_an_unknown_version_is_answered_in_version_0(target: Target) -> None:
     with target.client() as client:
-        client.send_bytes(struct.pack(">ihhih", 10, API_VERSIONS, 99, 1, -1))
+        client.send_bytes(struct.pack(">ihhih", 11, API_VERSIONS, 99, 1, -1) + b"\0")
         answer = client.decode(API_VERSIONS, 0, client.receive())
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert API_VERSIONS in {api.api_key for api in answer.api_keys}
@@ -192,6 +191,8 @@ def test_half_a_frame_then_silence_holds_up_nobody_and_may_be_completed_later(ta
 
 
 def test_announcing_large_frames_costs_nothing(target: Target) -> None:
+    if target.broker is None:
+        pytest.skip("Apache Kafka does not survive this one")
     with contextlib.ExitStack() as stack:
         for _ in range(100):
             client = stack.enter_context(target.client())
@@ -200,7 +201,8 @@ def test_announcing_large_frames_costs_nothing(target: Target) -> None:
 
 
 def test_clients_that_vanish_in_the_middle_of_a_frame_leave_nothing_behind(target: Target) -> None:
-    frame, _ = target.client().frame(PRODUCE, 9, produce_fields({(target.topic, 0): encode_batch(records())}))
+    with target.client() as client:
+        frame, _ = client.frame(PRODUCE, 9, produce_fields({(target.topic, 0): encode_batch(records())}))
     for cut in range(1, len(frame), 7):
         with target.client() as client:
             # A reset, not an orderly close.
@@ -522,4 +524,5 @@ def test_random_requests_to_every_api_are_answered_or_hung_up_on(target: Target)
                     client.send_bytes(struct.pack(">ihhih", 10 + size, key, version, 1, -1) + noise)
                     with contextlib.suppress(TimeoutError, Disconnected):
                         client.receive()
-    eventually(lambda: target.client().call(API_VERSIONS, 0).error_code == 0, "the broker answers")
+    with target.client() as client:
+        assert client.call(API_VERSIONS, 0).error_code == 0

@@ -1,21 +1,21 @@
 """What exists beside the logs, durably: topics, settings that clients altered, producer ids handed out, features.
 
-The catalogue is a journal, `catalogue` in the data directory: one line per change, so that a change costs one small write
-and one sync however many topics there are. Reading the lines from the first to the last gives the present state; the
-same `_apply` runs when a line is written and when it is read.
+The catalogue is a journal, `catalogue` in the data directory: one line per change, so that a change costs one small
+write and one sync however many topics there are. Reading the lines from the first to the last gives the present state;
+the same `_apply` runs when a line is written and when it is read.
 
 Layout, version 1. Every line is the CRC-32C of the JSON in eight hex digits, a space, compact JSON, a newline::
 
-    {"catalogue": 1}                                                      the first line: the version
-    {"topic": {"name": …, "id": …, "partitions": …, "config": {…}}}       a topic, new or changed; id in hex
-    {"gone": {"name": …, "id": …}}                                        a deleted topic; its directories may still exist
-    {"altered": {"source": 2, "values": {…}}}                             all settings altered on this broker (2) or for all (3)
-    {"producer_ids": 1000}                                                ids below have been handed out
-    {"features": {"transaction.version": 2}}                              feature levels that clients set
+    {"catalogue": 1}                                                  the first line: the version
+    {"topic": {"name": …, "id": …, "partitions": …, "config": {…}}}   a topic, new or changed; the id in hex
+    {"gone": {"name": …, "id": …}}                                    a deleted topic; its directories may still exist
+    {"altered": {"source": 2, "values": {…}}}                         what is altered on this broker (2) or for all (3)
+    {"producer_ids": 1000}                                            ids below have been handed out
+    {"features": {"epoch": 1, "levels": {"transaction.version": 2}}}  what clients set, and how often they did
 
 A line that a crash left unfinished can only be the last one and is cut off. Anything else that does not check out is
 damage, and the broker does not start. A newer version than ours is refused; a change of the layout raises the version
-and this module goes on reading the older ones. When most lines are outdated, opening writes a fresh file in place of it.
+and this module goes on reading the older ones. When most lines are outdated, `tidy` writes a fresh file in its place.
 """
 
 import json
@@ -53,9 +53,8 @@ class Topic:
         return self.name in INTERNAL_TOPICS
 
     def line(self) -> Line:
-        return {
-            "topic": {"name": self.name, "id": self.id.hex(), "partitions": self.partitions, "config": dict(self.config)}
-        }
+        fields = {"name": self.name, "id": self.id.hex(), "partitions": self.partitions, "config": dict(self.config)}
+        return {"topic": fields}
 
 
 class Catalogue:
@@ -66,24 +65,32 @@ class Catalogue:
         self._path = os.path.join(data_dir, FILE_NAME)
         self._file: File | None = None
         self._size = 0
+        self.line_count = 0  #: lines in the file
         self._failed: KafkaError | None = None
         self.topics: dict[str, Topic] = {}
         self.gone: dict[bytes, str] = {}  #: deleted topics whose directories may still exist
         self.altered: dict[int, dict[str, str | None]] = {}
         self.next_producer_id = 0
         self.features: dict[str, int] = {}
+        self.features_epoch = 0
 
     def open(self) -> None:
         """Read the journal, or begin one. Raises Malformed for one that cannot be trusted."""
-        lines = 0
         if self._disk.exists(self._path):
             for line in self._read():
                 self._apply(line)
-                lines += 1
-        if not lines or lines > 2 * len(list(self._lines())) + SLACK_LINES:
+                self.line_count += 1
+        if not self.line_count:
             self._rewrite()
-        self._file = self._disk.open(self._path)
-        self._size = self._file.size()
+        self._open_file()
+
+    def tidy(self) -> None:
+        """Forget deleted topics, whose directories are gone for good by now, and outdated lines if there are many."""
+        self.gone.clear()
+        if self.line_count > 2 * sum(1 for _ in self._lines()) + SLACK_LINES:
+            self.close()
+            self._rewrite()
+            self._open_file()
 
     def close(self) -> None:
         if self._file is not None:
@@ -110,6 +117,7 @@ class Catalogue:
             self._fail(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the catalogue could not be synced: {error}") from error
         self._size += len(data)
+        self.line_count += len(written)
         for line in written:
             self._apply(line)
 
@@ -128,7 +136,8 @@ class Catalogue:
         elif kind == "producer_ids":
             self.next_producer_id = value
         elif kind == "features":
-            self.features = value
+            self.features = value["levels"]
+            self.features_epoch = value["epoch"]
         elif kind != "catalogue":
             raise Malformed(f"{self._path} has a line of unknown kind {kind!r}: was it written by a newer version?")
 
@@ -142,7 +151,7 @@ class Catalogue:
         for source, values in self.altered.items():
             yield {"altered": {"source": source, "values": values}}
         yield {"producer_ids": self.next_producer_id}
-        yield {"features": self.features}
+        yield {"features": {"epoch": self.features_epoch, "levels": self.features}}
 
     # -- the file ----------------------------------------------------------------------------------------------------
 
@@ -170,7 +179,13 @@ class Catalogue:
         file.close()
 
     def _rewrite(self) -> None:
-        self._disk.write_atomically(self._path, b"".join(_encode(line) for line in self._lines()))
+        lines = list(self._lines())
+        self._disk.write_atomically(self._path, b"".join(_encode(line) for line in lines))
+        self.line_count = len(lines)
+
+    def _open_file(self) -> None:
+        self._file = self._disk.open(self._path)
+        self._size = self._file.size()
 
     def _undo(self, error: OSError) -> None:
         logger.error("%s: a write failed: %s", self._path, error)

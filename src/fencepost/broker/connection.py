@@ -1,14 +1,16 @@
-"""One client's connection: frames in, answers out in the order of the requests, bounded memory whatever the client does.
+"""One client's connection: frames in, answers out in the order of the requests, bounded memory whatever the client
+does.
 
 Reading. All connections read into one scratch buffer, because an event loop serves them one at a time; what arrives
-whole is served from there without a copy. A frame that arrives in pieces gets a buffer of its own, which grows with the
-bytes that really came, so that announcing 2 GB costs nothing.
+whole is served from there without a copy. A frame that arrives in pieces gets a buffer of its own, which grows with
+the bytes that really came, so that announcing 2 GB costs nothing.
 
-Order. A request whose handler waits holds back the requests behind it, as in Kafka. The exception is `Reply`: its work is
-done and only the disk is awaited, so the next request is served and its answer queues behind.
+Order. A request whose handler waits holds back the requests behind it, as in Kafka. The exception is `Reply`: its work
+is done and only the disk is awaited, so the next request is served and its answer queues behind.
 
-Back-pressure. While the client does not read its answers, or a handler waits, nothing more is read from the socket. Stored
-records are read from disk in chunks as the socket takes them, so that a slow reader holds one chunk, not its whole fetch.
+Back-pressure. While the client does not read its answers, or a handler waits, nothing more is read from the socket.
+Stored records are read from disk in chunks as the socket takes them, so that a slow reader holds one chunk, not its
+whole fetch.
 """
 
 import asyncio
@@ -143,7 +145,9 @@ class Connection(asyncio.BufferedProtocol):
         while end - position >= SIZE.size:
             (size,) = SIZE.unpack_from(_scratch, position)
             if not 0 <= size <= self._max_request_bytes:
-                self._hang_up(f"a frame of {size} bytes was announced (socket.request.max.bytes={self._max_request_bytes})")
+                self._hang_up(
+                    f"a frame of {size} bytes was announced (socket.request.max.bytes={self._max_request_bytes})"
+                )
                 return
             position += SIZE.size
             if size > end - position:
@@ -188,7 +192,9 @@ class Connection(asyncio.BufferedProtocol):
                 raise Malformed(f"unknown API key {header.api_key}")
             if not entry.first <= header.version <= entry.last:
                 if header.api_key != API_VERSIONS_KEY:
-                    raise Malformed(f"{entry.api.name} v{header.version} is not supported ({entry.first} to {entry.last} are)")
+                    raise Malformed(
+                        f"{entry.api.name} v{header.version} is not supported ({entry.first} to {entry.last} are)"
+                    )
                 header = header._replace(version=0, body=-1)  # version 0 is what every client can read
             self._answer(entry, header, self._call(entry, header, frame))
         except Malformed as error:

@@ -1,7 +1,7 @@
 """The data directory as a whole: one broker at a time, and whose data it is.
 
-`.lock` is held with flock for as long as the broker runs, so a killed broker leaves nothing to clean up. The process id in it
-is only there for the message. `meta.properties` is Kafka's file, version 1::
+`.lock` is held with flock for as long as the broker runs, so a killed broker leaves nothing to clean up. The process id
+in it is only there for the message. `meta.properties` is Kafka's file, version 1::
 
     version=1
     cluster.id=…         22 characters, a random UUID in URL-safe base64

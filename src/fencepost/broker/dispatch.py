@@ -1,8 +1,9 @@
-"""Which function answers which request. A handler declares its key and versions beside its code; ApiVersions is derived.
+"""Which function answers which request. A handler declares its key and versions beside its code; ApiVersions is
+derived.
 
 A handler is given a `Call` and returns the response as a dict, or an awaitable of one when it has to wait; while it
-waits, later requests of the same connection wait too, which keeps the order that Kafka promises. A raw handler (Produce,
-Fetch) gets the bytes and returns the encoded parts itself.
+waits, later requests of the same connection wait too, which keeps the order that Kafka promises. A raw handler
+(Produce, Fetch) gets the bytes and returns the encoded parts itself.
 """
 
 import importlib
@@ -64,7 +65,7 @@ class Call:
 
 
 Answer = Response | Awaitable[Response]
-RawAnswer = Parts | Reply | Awaitable["Parts | Reply"]
+RawAnswer = Parts | Reply | Awaitable["Parts | Reply | None"] | None  #: None: no answer at all
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def handler(key: int, versions: tuple[int, int]) -> Callable[[Callable[[Call], A
 
 
 def raw_handler(key: int, versions: tuple[int, int]) -> Callable[[Callable[..., RawAnswer]], Callable[..., RawAnswer]]:
-    """Register a function that takes the request's bytes and returns encoded parts; `None` parts mean no answer."""
+    """Register a function that takes the request's bytes and returns encoded parts."""
 
     def register(function: Callable[..., RawAnswer]) -> Callable[..., RawAnswer]:
         _add(Handler(key, *versions, None, function, messages.api(key)))

@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): the broker remembers what a reader reads, so that it need not say it again.
 
-A full request (epoch 0) opens a session; incremental ones name only what changed, and are answered only with what moved.
-When all slots are taken the least recently used session makes room; its reader is told FETCH_SESSION_ID_NOT_FOUND and
-starts over. Epoch -1 asks for no session, or ends one.
+A full request (epoch 0) opens a session; incremental ones name only what changed, and are answered only with what
+moved. When all slots are taken the least recently used session makes room; its reader is told
+FETCH_SESSION_ID_NOT_FOUND and starts over. Epoch -1 asks for no session, or ends one.
 """
 
 import itertools
@@ -68,7 +68,7 @@ class FetchSessions:
     def resolve(self, request: Any) -> tuple[list[Wanted], Session | None, bool]:
         """What to fetch, the session it belongs to, and whether the answer is incremental."""
         epoch = request.session_epoch
-        if epoch == FINAL_EPOCH or epoch == INITIAL_EPOCH:
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(request.session_id, None)
             wanted = list(_wanted(request))
             if epoch == FINAL_EPOCH or self._slots <= 0:

@@ -1,4 +1,6 @@
-"""Leader epochs in requests: a reader that names an older epoch than ours is stale, one that names a newer one is ahead."""
+"""Leader epochs in requests: a reader that names an older epoch than ours is stale, one that names a newer one is
+ahead.
+"""
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.partition import PartitionLog

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from fencepost.log import cleaner, maintenance
+
 if TYPE_CHECKING:
     from fencepost.broker.node import Node
 
@@ -42,12 +44,16 @@ class Maintenance:
 
     async def _retention(self) -> None:
         for partition in self._node.topics.logs():
-            partition.apply_retention()
+            maintenance.maintain(partition)
+            await asyncio.sleep(0)  # with thousands of partitions, others get their turn in between
 
     async def _compaction(self) -> None:
-        if self._node.settings.log_cleaner_enable:
-            for partition in self._node.topics.logs():
-                await partition.compact_if_dirty()
+        if not self._node.settings.log_cleaner_enable:
+            return
+        for partition in self._node.topics.logs():
+            if cleaner.is_due(partition):
+                cleaner.clean(partition)
+            await asyncio.sleep(0)
 
     async def _idle_connections(self) -> None:
         self._node.close_idle_connections()

@@ -1,7 +1,7 @@
 """One broker: opens its data, wires the parts together, serves until stopped.
 
-The order of starting matters: logs are recovered first, coordinators replay them and finish what a crash left half done,
-and only then is the first connection accepted.
+The order of starting matters: logs are recovered first, coordinators replay them and finish what a crash left half
+done, and only then is the first connection accepted.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from fencepost.log.disk import Disk, SystemDisk
 log = logging.getLogger("fencepost")
 
 BACKLOG = 1024
+OPEN_FILES = 100_000
 #: The name of a step of a transaction at which the process kills itself: for crash tests.
 CRASH_VARIABLE = "FENCEPOST_CRASH_AT"
 
@@ -52,11 +53,21 @@ class Node:
         self.progress = Progress()
         self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots)
         self._listen = (host, port)
-        self.host, self.port = host, port
-        self.topics = TopicRegistry(data_dir, settings, self.clock, disk or SystemDisk(), on_progress=self.progress.moved)
-        self.groups: GroupCoordinator
-        self.transactions: TransactionCoordinator
-        self._maintenance: Maintenance
+        self.host, self.port = host, port  #: what clients are told to connect to
+        self.bound = (host, port)  #: what is listened on
+        self.topics = TopicRegistry(
+            data_dir, settings, self.clock, disk or SystemDisk(), on_progress=self.progress.moved
+        )
+        self.groups = GroupCoordinator(topics=self.topics, clock=self.clock, settings=settings)
+        self.topics.on_delete(lambda topic: self.groups.topics_deleted([topic.name]))
+        self.transactions = TransactionCoordinator(
+            topics=self.topics,
+            clock=self.clock,
+            settings=settings,
+            marker_appended=self.groups.marker_appended,
+            step=_crash_hook(),
+        )
+        self._maintenance = Maintenance(self)
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self.loop_time: Callable[[], float] = lambda: 0.0
@@ -67,23 +78,15 @@ class Node:
         self.loop_time = loop.time
         _raise_open_files_limit()
         self.topics.open()
-        self.groups = GroupCoordinator(topics=self.topics, clock=self.clock, settings=self.settings)
-        self.transactions = TransactionCoordinator(
-            topics=self.topics,
-            clock=self.clock,
-            settings=self.settings,
-            marker_appended=self.groups.marker_appended,
-            step=_crash_hook(),
-        )
         self.groups.start()
         self.transactions.start()
-        self._maintenance = Maintenance(self)
         self._maintenance.start()
         max_request_bytes = self.settings.socket_request_max_bytes
         self._server = await loop.create_server(
             lambda: Connection(self, self.handlers, max_request_bytes), *self._listen, backlog=BACKLOG
         )
         host, port = self._server.sockets[0].getsockname()[:2]
+        self.bound = (host, port)
         self.host, self.port = self.settings.advertised(host, port)
 
     async def stop(self) -> None:
@@ -118,8 +121,9 @@ class Node:
 def _raise_open_files_limit() -> None:
     """Two thousand clients and as many segments need more files than the usual soft limit of 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _crash_hook() -> Callable[[Step], None] | None:

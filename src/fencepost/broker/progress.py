@@ -17,7 +17,7 @@ class Progress:
         self._woken: set[Waiter] = set()
 
     def moved(self, log: PartitionLog) -> None:
-        """A high watermark or LSO moved. Waiters look once per turn of the event loop, however much was appended in it."""
+        """A high watermark or LSO moved. Waiters look once per turn of the loop, however much was appended in it."""
         waiters = self._waiters.get(log)
         if not waiters:
             return

@@ -6,11 +6,10 @@ started with, and that before the default. Each value remembers where it came fr
 Kept here: no value in force is ever out of its range, and what clients alter is a setting that can change live.
 """
 
-import difflib
 import enum
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.broker.setting import LONG_MAX, Change, Kind, Setting, settings_of
 from fencepost.broker.settings_table import ELSEWHERE, BrokerTable, TopicTable
@@ -34,8 +33,7 @@ class Source(enum.IntEnum):
 _DYNAMIC = (Source.BROKER, Source.CLUSTER)
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(NamedTuple):
     """One place that has something to say on a value."""
 
     name: str
@@ -43,8 +41,7 @@ class Synonym:
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(NamedTuple):
     """One setting as DescribeConfigs shows it. The first synonym is the one in force."""
 
     name: str
@@ -67,6 +64,7 @@ class Settings(BrokerTable):
         self._layers: dict[Source, dict[str, str | None]] = {
             Source.BROKER: {}, Source.CLUSTER: {}, Source.STATIC: {}
         }  # fmt: skip
+        self._features: dict[str, int] = {}
         self._listeners: list[Callable[[], None]] = []
         self._resolve()
 
@@ -87,10 +85,13 @@ class Settings(BrokerTable):
     # -- values that several settings decide -----------------------------------------------------------------------
 
     def advertised(self, host: str, port: int) -> tuple[str, int]:
-        """The address to tell clients: `advertised.listeners`, or the one that is listened on."""
-        if self.advertised_listeners is None:
-            return host, port
-        return parse_listener(self.advertised_listeners)
+        """The address to tell clients: `advertised.listeners`, or the one that is listened on.
+
+        Nobody can connect to "every address", so that becomes this machine's name, as in Kafka.
+        """
+        if self.advertised_listeners is not None:
+            return parse_listener(self.advertised_listeners)
+        return (_own_name() if host in ("0.0.0.0", "::", "") else host), port
 
     def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
         """What is in force for a topic with these settings of its own."""
@@ -173,6 +174,17 @@ class Settings(BrokerTable):
         """Call `listener` whenever values in force may have changed."""
         self._listeners.append(listener)
 
+    def restore_feature(self, feature: str, level: int) -> None:
+        """A level that clients set before the broker was restarted; what it is started with comes first."""
+        if feature not in self._layers[Source.STATIC]:
+            self.set_feature(feature, level)
+
+    def set_feature(self, feature: str, level: int) -> None:
+        """`transaction.version` is the only feature: a setting at start, altered through UpdateFeatures afterwards."""
+        BROKER_SETTINGS[feature].parse(str(level))
+        self._features[feature] = level
+        self._resolve()
+
     # -- what DescribeConfigs shows ----------------------------------------------------------------------------------
 
     def describe_broker(self, sources: Iterable[Source] = tuple(Source)) -> Iterator[Described]:
@@ -214,6 +226,8 @@ class Settings(BrokerTable):
                     value = setting.parse(layer[name])
                     break
             self.__dict__[setting.attribute] = value
+        for feature, level in self._features.items():
+            self.__dict__[BROKER_SETTINGS[feature].attribute] = level
         if "node.id" not in self._layers[Source.STATIC] and self.broker_id >= 0:
             self.__dict__["node_id"] = self.broker_id
         self.__dict__["broker_id"] = self.node_id
@@ -238,6 +252,15 @@ class Settings(BrokerTable):
         self.check_topic({})
 
 
+def _own_name() -> str:
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return "localhost"
+    return name
+
+
 def parse_listener(text: str) -> tuple[str, int]:
     """Host and port of `PLAINTEXT://host:port`; the part before the host may be left out."""
     protocol, _, address = text.rpartition("://")
@@ -257,5 +280,7 @@ def _unknown(name: str) -> str:
     if topic_setting is not None and topic_setting.inherits:
         brokers = " or ".join(topic_setting.inherits)
         return f"Unknown setting {name}: it belongs to a topic; the broker's own is {brokers}"
+    import difflib
+
     near = difflib.get_close_matches(name.lower().replace("_", "."), BROKER_SETTINGS, n=1, cutoff=0.5)
     return f"Unknown setting {name}: did you mean {near[0]}?" if near else f"Unknown setting {name}"

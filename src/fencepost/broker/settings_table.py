@@ -158,7 +158,7 @@ class GroupTable:
 
     group_min_session_timeout_ms = integer(6_000, "The shortest session timeout that a member may ask for.")
     group_max_session_timeout_ms = integer(1_800_000, "The longest session timeout that a member may ask for.")
-    group_initial_rebalance_delay_ms = integer(3_000, "How long a new group waits for more members.", low=0)
+    group_initial_rebalance_delay_ms = integer(0, "How long a new group waits for more members (3000 in Kafka).", low=0)
     group_max_size = integer(INT_MAX, "Members that a group may have.", low=1)
     offsets_topic_num_partitions = integer(50, "Partitions of __consumer_offsets; fixed once it exists.", low=1)
     offsets_topic_segment_bytes = integer(104_857_600, "Segment size of __consumer_offsets.", low=14)

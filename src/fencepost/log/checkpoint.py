@@ -1,8 +1,8 @@
 """The small files beside the logs: offsets checkpointed for a whole data directory, the mark of a clean shutdown, and
 which topic a partition's directory belongs to. All are Kafka's formats.
 
-`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `cleaner-offset-checkpoint`: lines of text, `0` (the
-version), the number of entries, then `topic partition offset`. `.kafka_cleanshutdown` counts by being there.
+`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` and `cleaner-offset-checkpoint`: lines of text, `0`
+(the version), the number of entries, then `topic partition offset`. `.kafka_cleanshutdown` counts by being there.
 `partition.metadata`: `version: 0`, `topic_id: ` and the id in URL-safe base64 without padding.
 """
 

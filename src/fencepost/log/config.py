@@ -49,6 +49,11 @@ class LogConfig:
         return DELETE in self.cleanup_policy
 
     @property
+    def max_segment_ms(self) -> int:
+        """After this time a segment is closed: what is in the active one cannot be compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
     def durable_acks(self) -> bool:
         """Whether an append counts as written only once it is synced."""
         return self.flush_messages == 1

@@ -1,8 +1,8 @@
 """The disk, as something that can be replaced: the only place of the log that talks to the operating system.
 
-`File` is one open file, `Disk` everything that has to do with names. Both raise plain `OSError`s: what a failing or full
-disk means is decided by the log, not here. Invariant: a file that a background thread is syncing is not closed under it
-(`retain` and `release` are called on the event loop thread, around the thread's work).
+`File` is one open file, `Disk` everything that has to do with names. Both raise plain `OSError`s: what a failing or
+full disk means is decided by the log, not here. Invariant: a file that a background thread is syncing is not closed
+under it (`retain` and `release` are called on the event loop thread, around the thread's work).
 """
 
 import os

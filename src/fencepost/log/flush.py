@@ -55,7 +55,7 @@ class ThreadWorker:
 
 
 class Dirty:
-    """What has changed on disk since the last round began."""
+    """What has changed on disk since the last round began, and is not among what `collect` adds."""
 
     def __init__(self) -> None:
         self.files: dict[int, File] = {}
@@ -66,6 +66,14 @@ class Dirty:
         if id(file) not in self.files:
             file.retain()
             self.files[id(file)] = file
+
+    def take(self) -> "Dirty":
+        """All of it, to be synced; from now on new changes are noted here."""
+        taken = Dirty()
+        taken.files, self.files = self.files, {}
+        taken.paths, self.paths = self.paths, {}
+        taken.directories, self.directories = self.directories, {}
+        return taken
 
     def sync(self, disk: Disk) -> None:
         """The trip itself, on a background thread."""
@@ -102,7 +110,7 @@ class GroupCommit:
     """One log's rounds. `collect` adds what was written to a round and says how far that reaches."""
 
     def __init__(
-        self, disk: Disk, worker: Worker, synced_offset: int,
+        self, disk: Disk, worker: Worker, dirty: Dirty, synced_offset: int,
         *, collect: Callable[[Dirty], Mark], synced: Callable[[Mark], None], failed: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self._disk = disk
@@ -114,8 +122,7 @@ class GroupCommit:
         self._waiting: list[asyncio.Future[None]] = []
         self._requested = False
         self._error: KafkaError | None = None
-        #: Names that changed and files that are complete, beside what `collect` adds.
-        self.dirty = Dirty()
+        self.dirty = dirty
         #: Everything below is on stable storage, and so are the names of the files that hold it.
         self.synced_offset = synced_offset
 
@@ -143,7 +150,7 @@ class GroupCommit:
 
     def sync_now(self) -> None:
         """Sync in the caller's thread (opening and closing a log). Raises OSError."""
-        dirty, self.dirty = self.dirty, Dirty()
+        dirty = self.dirty.take()
         end = self._collect(dirty)
         try:
             dirty.sync(self._disk)
@@ -162,15 +169,14 @@ class GroupCommit:
         if self._in_flight is not None:
             waiting += self._in_flight.waiters
             self._in_flight.waiters = []
-        self.dirty.release()
-        self.dirty = Dirty()
+        self.dirty.take().release()
         _refuse(waiting, error)
 
     def _start(self) -> None:
         if self._error is not None or self._in_flight is not None:
             return
         self._requested = False
-        dirty, self.dirty = self.dirty, Dirty()
+        dirty = self.dirty.take()
         current = self._in_flight = Round(dirty, self._collect(dirty), self._waiting)
         self._waiting = []
         disk = self._disk

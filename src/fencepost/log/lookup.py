@@ -11,15 +11,9 @@ if TYPE_CHECKING:
     from fencepost.log.partition import PartitionLog
 
 
-def last_aborted(segment: Segment) -> int:
-    """The offset of the last abort marker in a segment, -1 when there is none."""
-    entry = segment.txn_index.last()
-    return entry[3] if entry else -1
-
-
 def offset_for_timestamp(log: "PartitionLog", timestamp: int, isolation: Isolation) -> tuple[int, int, int] | None:
     end_offset = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
-    for segment in log.segments:
+    for segment in log.segments.all:
         if segment.max_timestamp < timestamp:
             continue
         found = _first_at_or_after(segment, timestamp, log.log_start_offset)
@@ -31,7 +25,7 @@ def offset_for_timestamp(log: "PartitionLog", timestamp: int, isolation: Isolati
 
 def max_timestamp(log: "PartitionLog", isolation: Isolation) -> tuple[int, int, int] | None:
     """The greatest timestamp that is readable, and the first record that has it."""
-    greatest = max((segment.max_timestamp for segment in log.segments), default=-1)
+    greatest = max((segment.max_timestamp for segment in log.segments.all), default=-1)
     if greatest < 0:
         return None
     found = offset_for_timestamp(log, greatest, isolation)

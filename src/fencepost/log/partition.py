@@ -11,31 +11,29 @@ The event loop thread owns all of this; only syncing and the cleaner's copying h
 
 import asyncio
 import logging
-import os
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from operator import attrgetter
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from crc32c import crc32c
 
 from fencepost.clock import Clock, Handle
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.log import checkpoint, files, lookup, recovery, snapshot, validation
+from fencepost.log import checkpoint, lookup, maintenance, reading, recovery, validation
+from fencepost.log.cleaner import CleaningRun
 from fencepost.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
+from fencepost.log.directory import PartitionDirectory
 from fencepost.log.disk import Disk
 from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker
 from fencepost.log.origin import Isolation, Origin
-from fencepost.log.producers import Producers
+from fencepost.log.results import Appended, Fetched, ProducerState
 from fencepost.log.segment import MAX_RELATIVE, Segment
-from fencepost.log.slices import FileSlice
+from fencepost.log.segments import Segments
 from fencepost.log.txn_index import AbortedTransaction
 from fencepost.wire import batch as batches
 from fencepost.wire.batch import (
     ATTRIBUTES_OFFSET,
-    COMPRESSION_MASK,
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC,
@@ -51,90 +49,60 @@ logger = logging.getLogger(__name__)
 
 NEVER = 2**63
 SEQUENCE_MASK = 2**31 - 1
-#: Up to this size a read returns the bytes themselves.
-INLINE_BYTES = 32 * 1024
-#: Attributes that a client's batch may have without a closer look: transactional, and nothing else.
-UNREMARKABLE = TRANSACTIONAL_FLAG
 _PLACE = struct.Struct(">qii")  # base offset, length (as it was), leader epoch: all before the CRC
-_base_offset = attrgetter("base_offset")
-
-
-class Appended(NamedTuple):
-    base_offset: int
-    last_offset: int
-    append_time_ms: int  #: -1 where records keep the producer's time
-    log_start_offset: int
-    duplicate: bool
-
-
-class Fetched(NamedTuple):
-    records: bytes | FileSlice  #: a slice, read as it is sent, when there is much of it
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    aborted: list[AbortedTransaction] | None  #: None unless read_committed; ascending by first offset
-
-
-class ProducerState(NamedTuple):
-    """What DescribeProducers tells of a producer."""
-
-    producer_id: int
-    epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
 
 
 class PartitionLog:
     def __init__(
-        self, disk: Disk, directory: str, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock,
-        worker: Worker, loaded: recovery.Loaded, on_progress: "Callable[[PartitionLog], None] | None",
+        self, directory: PartitionDirectory, topic: str, partition: int, topic_id: bytes, config: LogConfig,
+        clock: Clock, worker: Worker, loaded: recovery.Loaded, on_progress: "Callable[[PartitionLog], None] | None",
     ) -> None:  # fmt: skip
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
         self.directory = directory
-        self.segments = loaded.segments
-        self.producers: Producers = loaded.producers
+        self.segments = Segments(loaded.segments)
+        self.producers = loaded.producers
         self.epochs = loaded.epochs
-        self.snapshots = loaded.snapshots
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_end_offset
         self.last_stable_offset = loaded.log_end_offset
+        #: Set by whoever decides about leadership; batches are stamped with it.
         self.leader_epoch = max(loaded.epochs.latest, 0)
-        self.on_progress = on_progress
         #: Everything before this offset is synced with its indexes: where recovery begins after an unclean shutdown.
         #: Always a segment's base, as recovery makes whole segments' indexes anew.
         self.recovery_point = loaded.recovery_point
+        #: Called on the loop whenever the high watermark, the last stable offset or the log's start moved.
+        self.on_progress = on_progress
         self.clock = clock
-        self.disk = disk
         self.worker = worker
+        #: Up to where the log has been compacted, and the run that is under way.
+        self.cleaned_offset = 0
+        self.cleaning: CleaningRun | None = None
         self._now_ms = clock.now_ms
         self._by_id = self.producers.by_id
-        self._active: Segment | None = self.segments[-1] if self.segments else None
-        self._high_mark = self._end_mark()
-        self._tail_cursor: tuple[int, Segment | None, int] = (-1, None, 0)
-        self._last_aborted_offset = max((lookup.last_aborted(segment) for segment in self.segments), default=-1)
+        self._active = self.segments.active
+        self._epoch_begun = loaded.epochs.latest
+        #: Where the high watermark lies; stale while that is the log's end.
+        self.high_mark = self._end_mark()
         self._unsynced_messages = 0
         self._flush_timer: Handle | None = None
         self._refusal: KafkaError | None = None
-        self._epoch_begun = loaded.epochs.latest
         #: Where the log ended when what a clean shutdown leaves behind was last on disk.
         self._settled_end = loaded.log_end_offset if loaded.clean else -1
         self.config = config
         self._commit = GroupCommit(
-            disk, worker, loaded.log_end_offset, collect=self._collect, synced=self._on_synced, failed=self._on_failed
-        )
-        self._commit.dirty = loaded.dirty
+            directory.disk, worker, directory.dirty, loaded.log_end_offset,
+            collect=self._collect, synced=self._on_synced, failed=self._on_failed,
+        )  # fmt: skip
         self._settle()
 
     @classmethod
     def open(
         cls, disk: Disk, directory: str, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock,
         worker: Worker, *, clean_shutdown: bool, recovery_point: int = 0, log_start_offset: int = 0,
-        on_progress: "Callable[[PartitionLog], None] | None" = None,
+        cleaned_offset: int = 0, on_progress: "Callable[[PartitionLog], None] | None" = None,
     ) -> "PartitionLog":  # fmt: skip
         """Open what `directory` holds, or a log that has never been written and gets a directory when it is.
 
@@ -146,11 +114,13 @@ class PartitionLog:
             disk, directory, config, clock.now_ms(),
             clean_shutdown=clean_shutdown, recovery_point=recovery_point, log_start_offset=log_start_offset,
         )  # fmt: skip
-        log = cls(disk, directory, topic, partition, topic_id, config, clock, worker, loaded, on_progress)
+        home = PartitionDirectory(disk, directory, loaded.snapshots, loaded.dirty)
+        log = cls(home, topic, partition, topic_id, config, clock, worker, loaded, on_progress)
         if loaded.dirty.files and config.durable_acks:
             # What a killed process had written is in the log again, but not yet safe from power failure.
             log._commit.sync_now()
-            log.recovery_point = log.segments[-1].base_offset
+            log.recovery_point = loaded.segments[-1].base_offset
+        log.cleaned_offset = cleaned_offset
         return log
 
     @property
@@ -165,11 +135,8 @@ class PartitionLog:
         self._segment_bytes = config.segment_bytes
         self._index_interval = config.index_interval_bytes
         self._max_index_entries = config.segment_index_bytes // 12
-        self._max_message_bytes = config.max_message_bytes
         self._append_time = config.message_timestamp_type == LOG_APPEND_TIME
-        self._after_max_ms = config.message_timestamp_after_max_ms
-        self._look_closer = validation.needs_records(config)
-        self._wanted_codec = validation.wanted_codec(config)
+        self._admission = validation.Admission(config)
         self._set_roll_limits()
 
     # ------------------------------------------------------------------------------------------------------ appending
@@ -193,7 +160,7 @@ class PartitionLog:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch's CRC does not match")
         now_ms = self._now_ms()
         if origin is Origin.CLIENT:
-            admitted = self._admit(view, size, header, now_ms)
+            admitted = self._admission.admit(view, size, header, now_ms)
             if admitted is not view:  # recompressed
                 view, size = admitted, admitted.nbytes
                 length = size - LOG_OVERHEAD
@@ -223,33 +190,6 @@ class PartitionLog:
         self._wrote(delta + 1)
         return Appended(base_offset, last_offset, append_time, self.log_start_offset, duplicate=False)
 
-    def _admit(self, view: memoryview, size: int, header: tuple[int, ...], now_ms: int) -> memoryview:
-        """What holds for every client's batch; returns it, recompressed where the topic insists on its own codec."""
-        base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, count = header
-        if size > self._max_message_bytes:
-            raise KafkaError(
-                ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {self._max_message_bytes}"
-            )
-        if (
-            attributes & ~(UNREMARKABLE | COMPRESSION_MASK)
-            or count != delta + 1
-            or count < 1
-            or base_offset
-            or (attributes & TRANSACTIONAL_FLAG if producer_id < 0 else (sequence < 0 or epoch < 0))
-            or attributes & COMPRESSION_MASK > 4
-        ):
-            validation.check_header(BatchHeader._make(header))
-        if self._look_closer or attributes & COMPRESSION_MASK or count * validation.MIN_RECORD_BYTES > size or validation.count_lengths(view[HEADER_BYTES:]) != count:
-            validation.check_records(view, BatchHeader._make(header), self._config, now_ms)
-        if not self._append_time and max_timestamp > now_ms + self._after_max_ms:
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {max_timestamp} is more than {self._after_max_ms} ms in the future",
-            )
-        if self._wanted_codec is not None and attributes & COMPRESSION_MASK != self._wanted_codec:
-            return memoryview(validation.recompress(view, BatchHeader._make(header), self._wanted_codec))
-        return view
-
     def append_marker(
         self, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, transaction_version: int
     ) -> int:
@@ -273,9 +213,8 @@ class PartitionLog:
         aborted = self.producers.add_marker(
             producer_id, producer_epoch, coordinator_epoch, offset, now_ms, now_ms, commit=commit
         )
-        if aborted is not None and self._active is not None:
-            self._active.txn_index.add(aborted)
-            self._last_aborted_offset = offset
+        if aborted is not None:
+            self.segments.add_aborted(aborted)
         self._wrote(1)
         return offset
 
@@ -342,63 +281,36 @@ class PartitionLog:
                 ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes; segment.bytes is {self._segment_bytes}"
             )
         if self._active is None:
-            self._create_directory()
+            self.directory.create(self.topic_id)
         return self.roll()
 
     def roll(self) -> Segment:
         """Begin a new segment at the log's end. Raises OSError, and then the active one goes on."""
         old = self._active
-        if old is not None and old.size == 0:
-            return old
-        new = Segment(self.disk, self.directory, self.log_end_offset, created_ms=self._now_ms())
         if old is not None:
+            if old.size == 0:
+                return old
+            if len(self.segments.all) == 1 and self._commit.synced_offset <= old.base_offset:
+                # Nothing of the first segment is synced yet. If its name got lost and the next one's did not, the log
+                # would seem to begin there.
+                self.directory.sync_names()
             old.complete()
-            self.take_snapshot()
-        new.create()
-        dirty = self._commit.dirty
-        dirty.directories[self.directory] = None
+            self.directory.take_snapshot(self.producers, self.log_end_offset)
+        new = self.directory.new_segment(self.log_end_offset, self._now_ms())
         if old is not None:
-            dirty.add_file(old.file)
-            dirty.paths.update(dict.fromkeys(old.index_paths()))
-        self.segments.append(new)
+            self.directory.completed(old)
+        self.segments.all.append(new)
         self._active = new
         self._set_roll_limits()
         if not self._durable_acks:
             self._commit.request()
         return new
 
-    def take_snapshot(self) -> None:
-        """Write the producers down as of the log's end; it is synced with the next round. Raises OSError."""
-        offset = self.log_end_offset
-        path = self.snapshot_path(offset)
-        self.disk.write_bytes(path, snapshot.encode(self.producers))
-        self.snapshots.add(offset)
-        self._commit.dirty.paths[path] = None
-        self._commit.dirty.directories[self.directory] = None
-
-    def snapshot_path(self, offset: int) -> str:
-        return os.path.join(self.directory, files.name(offset, files.SNAPSHOT))
-
-    def _create_directory(self) -> None:
-        self.disk.mkdir(self.directory)
-        metadata = checkpoint.write_topic_id(self.disk, self.directory, self.topic_id)
-        dirty = self._commit.dirty
-        dirty.paths[metadata] = None
-        dirty.directories[self.directory] = None
-        dirty.directories[os.path.dirname(self.directory)] = None
-
     def _begin_epoch(self, base_offset: int) -> None:
         """Batches from here on carry another leader epoch. The file is synced together with the first of them."""
         if self.epochs.assign(self.leader_epoch, base_offset):
-            self.save_epochs()
+            self.directory.save_epochs(self.epochs)
         self._epoch_begun = self.leader_epoch
-
-    def save_epochs(self) -> None:
-        path = os.path.join(self.directory, files.LEADER_EPOCHS)
-        self.disk.write_bytes(path + files.TEMPORARY, self.epochs.encode())
-        self.disk.rename(path + files.TEMPORARY, path)
-        self._commit.dirty.paths[path] = None
-        self._commit.dirty.directories[self.directory] = None
 
     def _set_roll_limits(self) -> None:
         active = self._active
@@ -406,7 +318,7 @@ class PartitionLog:
         if active is not None:
             self._roll_after_offset = active.base_offset + MAX_RELATIVE
             if active.first_timestamp >= 0 and active.size:
-                self._roll_after_timestamp = active.first_timestamp + self._config.segment_ms
+                self._roll_after_timestamp = active.first_timestamp + self._config.max_segment_ms
 
     # ------------------------------------------------------------------------------------------------------- progress
 
@@ -415,6 +327,10 @@ class PartitionLog:
         if offset < self._commit.synced_offset or not self._durable_acks:
             return None
         return self._commit.when_synced(offset)
+
+    def request_sync(self) -> None:
+        """Have everything written so far synced, soon and in the background."""
+        self._commit.request()
 
     def _end_mark(self) -> Mark:
         active = self._active
@@ -429,7 +345,7 @@ class PartitionLog:
         self.recovery_point = max(self.recovery_point, min(end.segment_base, end.offset))
         if end.offset > self.high_watermark:
             self.high_watermark = end.offset
-            self._high_mark = end
+            self.high_mark = end
             self._settle()
             if self.on_progress is not None:
                 self.on_progress(self)
@@ -453,95 +369,20 @@ class PartitionLog:
     # -------------------------------------------------------------------------------------------------------- reading
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, at_least_one_batch: bool) -> Fetched:
-        """Whole batches from the one that holds `offset`, except that the last may be cut off at `max_bytes`."""
-        committed = isolation == Isolation.READ_COMMITTED
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is outside {self.log_start_offset} to {self.log_end_offset}",
-            )
-        end_offset = self.last_stable_offset if committed else self.high_watermark
-        found = self._locate(offset) if offset < end_offset else None
-        if found is None:
-            return self._fetched(b"", [] if committed else None)
-        segment, position = found
-        stop = self._stop(segment, end_offset)
-        size = stop - position
-        if size > max_bytes:
-            size = max_bytes
-            first_size = segment.header_at(position).size
-            if first_size > max_bytes:
-                size = first_size if at_least_one_batch else 0
-        if size <= 0:
-            return self._fetched(b"", [] if committed else None)
-        file = segment.file
-        records = FileSlice(file, position, size) if size > INLINE_BYTES else file.pread(size, position)
-        if position + size == stop:
-            self._tail_cursor = (end_offset, segment, stop)
-        if not committed:
-            return self._fetched(records, None)
-        return self._fetched(records, self._aborted_in(offset, segment, position + size, end_offset))
+        """Whole batches from the one that holds `offset`, except that the last may be cut off at `max_bytes`.
 
-    def _fetched(self, records: bytes | FileSlice, aborted: list[AbortedTransaction] | None) -> Fetched:
-        return Fetched(records, self.high_watermark, self.last_stable_offset, self.log_start_offset, aborted)
-
-    def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The first batch that ends at or after `offset`."""
-        cursor_offset, cursor_segment, cursor_position = self._tail_cursor
-        number = self.segment_number(offset)
-        if offset == cursor_offset and self.segments[number] is cursor_segment and cursor_position < cursor_segment.size:
-            return cursor_segment, cursor_position  # where the last reader of the log's end left off
-        for candidate in range(number, len(self.segments)):
-            found = self.segments[candidate].find(offset)
-            if found is not None:
-                return self.segments[candidate], found[0]
-        return None
-
-    def segment_number(self, offset: int) -> int:
-        """Which segment may hold `offset`."""
-        segments = self.segments
-        if segments[-1].base_offset <= offset:
-            return len(segments) - 1
-        return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
-
-    def _stop(self, segment: Segment, end_offset: int) -> int:
-        """The position in `segment` before which all offsets below `end_offset` lie."""
-        if end_offset == self.log_end_offset:
-            return segment.size
-        if end_offset == self._high_mark.offset:
-            end = self._high_mark
-            if segment.base_offset != end.segment_base:
-                return segment.size if segment.base_offset < end.segment_base else 0
-            return min(end.position, segment.size)
-        found = segment.find(end_offset)
-        return found[0] if found is not None else segment.size
-
-    def _aborted_in(self, offset: int, segment: Segment, position: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that a reader of [offset, position in segment) has to know of."""
-        if self._last_aborted_offset < offset:
-            return []
-        bound = segment.index.offset_at(position)
-        return self.aborted_transactions(offset, end_offset if bound is None else min(bound, end_offset))
-
-    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with data in [start, end), ascending by first offset."""
-        found: list[AbortedTransaction] = []
-        if self.segments:
-            for segment in self.segments[self.segment_number(start_offset) :]:
-                if segment.txn_index.collect(start_offset, end_offset, found):
-                    break
-        return sorted(found, key=attrgetter("first_offset"))
+        OFFSET_OUT_OF_RANGE outside of the log; nothing, and no error, from the readable end to the log's end.
+        """
+        return reading.read(self, offset, max_bytes, isolation, at_least_one_batch=at_least_one_batch)
 
     def replay(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every whole batch from the one that holds `from_offset` to the log's end, for loading what it says."""
-        from_offset = max(from_offset, self.log_start_offset)
-        if not self.segments or from_offset >= self.log_end_offset:
-            return
-        for segment in self.segments[self.segment_number(from_offset) :]:
-            found = segment.find(from_offset)
-            if found is not None:
-                for _, header, batch in segment.batches(found[0], segment.size):
-                    yield header, batch
+        """Every whole batch from the one that holds `from_offset` to the log's end, for loading what it says.
+
+        Batches that compaction emptied are left out: they say nothing.
+        """
+        for header, batch in self.segments.batches_from(max(from_offset, self.log_start_offset)):
+            if header.record_count:
+                yield header, batch
 
     # ------------------------------------------------------------------------------------------------------ questions
 
@@ -560,9 +401,13 @@ class PartitionLog:
     def active_producers(self) -> list[ProducerState]:
         return [
             ProducerState(
-                producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp,
-                producer.coordinator_epoch, producer.txn_first_offset,
-            )  # fmt: skip
+                producer_id=producer_id,
+                epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.txn_first_offset,
+            )
             for producer_id, producer in self._by_id.items()
         ]
 
@@ -575,7 +420,7 @@ class PartitionLog:
         return dict(self.producers.open_transactions)
 
     def size_bytes(self) -> int:
-        return sum(segment.size for segment in self.segments)
+        return self.segments.size_bytes()
 
     @property
     def failed(self) -> bool:
@@ -585,11 +430,11 @@ class PartitionLog:
     # ---------------------------------------------------------------------------------------------- changing the start
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log's start; -1 stands for the high watermark. Returns the new start. Files go with the next retention run."""
+        """Move the log's start, to the high watermark for -1; returns where it is now. Files go with retention."""
         target = self.high_watermark if before_offset == -1 else before_offset
         if not 0 <= target <= self.high_watermark:
             raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {before_offset} is beyond the high watermark {self.high_watermark}"
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {target} is beyond the high watermark {self.high_watermark}"
             )
         self.move_start(target)
         return self.log_start_offset
@@ -600,7 +445,7 @@ class PartitionLog:
         self.log_start_offset = offset
         if self.epochs.truncate_from_start(offset) and self._active is not None:
             with suppress(OSError):  # made again from the batches if it is lost
-                self.save_epochs()
+                self.directory.save_epochs(self.epochs)
         self._settle()
         if self.on_progress is not None:
             self.on_progress(self)
@@ -609,8 +454,12 @@ class PartitionLog:
 
     def release_idle(self) -> None:
         """Give descriptors back that a quiet log does not need; they are opened again on use."""
-        for segment in self.segments:
-            segment.release()
+        if self.cleaning is None:
+            self.segments.release()
+
+    def maintain(self) -> None:
+        """Retention, compaction, expiry of idle producers. To be called every now and then; never blocks for long."""
+        maintenance.maintain(self)
 
     def close(self) -> None:
         """Write down what a clean shutdown has to leave behind. Raises OSError: then the shutdown was not clean."""
@@ -619,30 +468,24 @@ class PartitionLog:
         try:
             if self._active is not None and self._refusal is None and self._settled_end != self.log_end_offset:
                 self._active.complete()
-                self.take_snapshot()
-                self._commit.dirty.paths.update(dict.fromkeys(self._active.index_paths()))
+                self.directory.take_snapshot(self.producers, self.log_end_offset)
+                self.directory.completed(self._active)
                 self._commit.sync_now()
-                self._drop_stray_snapshots()
+                kept = {segment.base_offset for segment in self.segments.all} | {self.log_end_offset}
+                self.directory.drop_snapshots(self.directory.snapshots - kept)
         finally:
             self._stop_for_good(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is shutting down"))
-
-    def _drop_stray_snapshots(self) -> None:
-        kept = {segment.base_offset for segment in self.segments} | {self.log_end_offset}
-        for offset in self.snapshots - kept:
-            self.disk.unlink(self.snapshot_path(offset))
-        self.snapshots &= kept
 
     def delete(self) -> None:
         """Remove the partition. Its directory is out of the way, durably, when this returns; its files go later."""
         self._stop_for_good(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted"))
-        if self.disk.exists(self.directory):
-            checkpoint.discard_directory(self.disk, self.directory, self.worker)
-        self.segments = []
-        self._active = None
+        if self.directory.disk.exists(self.directory.path):
+            checkpoint.discard_directory(self.directory.disk, self.directory.path, self.worker)
 
     def _stop_for_good(self, reason: KafkaError) -> None:
         self.on_progress = None
         self._refusal = reason
+        if self.cleaning is not None:
+            self.cleaning.cancel()
         self._commit.stop(reason)
-        for segment in self.segments:
-            segment.release()
+        self.segments.release()

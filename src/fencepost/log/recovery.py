@@ -222,6 +222,13 @@ class Loader:
 
     def _rebuild(self, first_rebuilt: int) -> None:
         log = self._log
+        if not log.clean:
+            # Names too may be known to the page cache alone: of the directory itself, and of the small files in it.
+            log.dirty.directories.update(dict.fromkeys((self._directory, os.path.dirname(self._directory))))
+            for name in (files.LEADER_EPOCHS, files.PARTITION_METADATA):
+                log.dirty.paths[os.path.join(self._directory, name)] = None
+            for offset in log.snapshots:
+                log.dirty.paths[self._snapshot_path(offset)] = None
         for number in range(first_rebuilt, len(log.segments)):
             segment = log.segments[number]
             if number and not self._continues(log.segments[number - 1], segment):
@@ -231,7 +238,6 @@ class Loader:
                 self._take_snapshot(segment.base_offset)
             whole = self._rebuild_segment(segment)
             log.dirty.add_file(segment.file)
-            log.dirty.directories[self._directory] = None
             if number + 1 < len(log.segments):
                 log.dirty.paths.update(dict.fromkeys(segment.index_paths()))
             if not whole:
@@ -280,7 +286,8 @@ class Loader:
         for segment in log.segments[number:]:
             logger.warning("%s: dropped, it lies after the end of the sound log", segment.path(files.LOG))
             segment.unlink()
-            log.dirty.directories[self._directory] = None
+        if log.segments[number:]:
+            self._disk.fsync_dir(self._directory)
         del log.segments[number:]
 
     def _take_snapshot(self, offset: int) -> None:

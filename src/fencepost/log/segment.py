@@ -1,8 +1,8 @@
 """One segment: a `.log` file of record batches with its three indexes, all named after the segment's base offset.
 
-Layout of `.log`: record batches (see `wire.batch`) one after the other, nothing between them. Invariants: offsets ascend;
-`size` counts whole batches only, so that a write that failed half-way leaves nothing that is ever read; positions and
-offsets relative to the base fit in 31 bits.
+Layout of `.log`: record batches (see `wire.batch`) one after the other, nothing between them. Invariants: offsets
+ascend; `size` counts whole batches only, so that a write that failed half-way leaves nothing that is ever read;
+positions and offsets relative to the base fit in 31 bits.
 """
 
 import os
@@ -98,16 +98,20 @@ class Segment:
         self.txn_index.spill()
 
     def index_paths(self) -> list[str]:
-        paths = [self.index.path, self.time_index.path]
-        return [*paths, self.txn_index.path] if self.txn_index.count else paths
+        """All of them: that an index was emptied has to be synced as well. A `.txnindex` need not exist."""
+        return [self.index.path, self.time_index.path, self.txn_index.path]
 
     def rename(self, suffix: str) -> None:
         """Give the files another suffix, the log last."""
         old = {kind: self.path(kind) for kind in files.SEGMENT_SUFFIXES}
-        self.suffix = suffix
+        self.renamed(suffix)
         for kind in files.SEGMENT_SUFFIXES:
             if kind != files.TXN_INDEX or self._disk.exists(old[kind]):
                 self._disk.rename(old[kind], self.path(kind))
+
+    def renamed(self, suffix: str) -> None:
+        """The files have got another suffix."""
+        self.suffix = suffix
         self.index.moved(self.path(files.INDEX))
         self.time_index.moved(self.path(files.TIME_INDEX))
         self.txn_index.moved(self.path(files.TXN_INDEX))

@@ -1,15 +1,16 @@
-"""Producer state in a `.snapshot` file, named after the offset up to which it holds. Kafka's ProducerStateManager format.
+"""Producer state in a `.snapshot` file, named after the offset up to which it holds, as Kafka writes it.
 
 Layout (big-endian)::
 
     version int16 = 1
     crc     uint32     CRC-32C of everything that follows
     count   int32
-    count × producerId int64, epoch int16, lastSequence int32, lastOffset int64, offsetDelta int32, timestamp int64,
-            coordinatorEpoch int32, currentTxnFirstOffset int64 (-1: none)
+    count times
+        producerId int64, epoch int16, lastSequence int32, lastOffset int64, offsetDelta int32, timestamp int64,
+        coordinatorEpoch int32, currentTxnFirstOffset int64 (-1: none)
 
-Only the newest batch of a producer is kept, as in Kafka. A file that does not check out is worth nothing and is removed:
-an older one and the log make up for it. Another version is treated the same way.
+Only the newest batch of a producer is kept, as in Kafka. A file that does not check out is worth nothing and is
+removed: an older one and the log make up for it. Another version is treated the same way.
 """
 
 import struct

@@ -6,8 +6,8 @@ The steps, each durable before the next (the names are Kafka's)::
     .swap      complete: from here on it counts, and the segments that it replaces do not
     (none)     in place, the replaced segments are gone
 
-A `.swap` segment reaches from its base offset to the end of its last batch; the cleaner keeps that batch even when it is
-empty, so the range that it replaces can be read from the file itself.
+A `.swap` segment reaches from its base offset to the end of its last batch; the cleaner keeps that batch even when it
+is empty, so the range that it replaces can be read from the file itself.
 """
 
 import os
@@ -15,6 +15,26 @@ import os
 from fencepost.log import files
 from fencepost.log.disk import Disk
 from fencepost.log.segment import Segment
+
+
+def announce(disk: Disk, cleaned: Segment) -> None:
+    """`cleaned` is complete and synced: from here on it counts."""
+    cleaned.rename(files.SWAP)
+    disk.fsync_dir(cleaned.directory)
+
+
+def put_in_place(disk: Disk, directory: str, replaced_bases: list[int]) -> None:
+    """Remove the segments that were replaced, then give the new one the name of the first of them."""
+    for base in replaced_bases:
+        for kind in reversed(files.SEGMENT_SUFFIXES):
+            disk.unlink(os.path.join(directory, files.name(base, kind)))
+    # An old segment that came back beside the new one would overlap it.
+    disk.fsync_dir(directory)
+    for kind in files.SEGMENT_SUFFIXES:
+        path = os.path.join(directory, files.name(replaced_bases[0], kind))
+        if disk.exists(path + files.SWAP):
+            disk.rename(path + files.SWAP, path)
+    disk.fsync_dir(directory)
 
 
 def finish_swaps(disk: Disk, directory: str) -> None:

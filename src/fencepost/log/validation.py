@@ -5,7 +5,7 @@ and single timestamps are looked at only where a topic's settings ask for them.
 """
 
 from fencepost.errors import ErrorCode, KafkaError, Malformed
-from fencepost.log.config import FOREVER, PRODUCER_COMPRESSION, LogConfig
+from fencepost.log.config import CREATE_TIME, FOREVER, PRODUCER_COMPRESSION, LogConfig
 from fencepost.wire import batch as batches
 from fencepost.wire.batch import (
     APPEND_TIME_FLAG,
@@ -22,6 +22,8 @@ from fencepost.wire.records import count_records, decode_batch
 WORTHWHILE_RUN = 4
 #: How many records one comparison looks at.
 RUN_WINDOW = 256
+#: Attributes that a client's batch may have without a closer look.
+UNREMARKABLE = TRANSACTIONAL_FLAG | COMPRESSION_MASK
 #: A record cannot be shorter: length, attributes, two deltas, two lengths, header count.
 MIN_RECORD_BYTES = 7
 
@@ -61,28 +63,78 @@ def check_header(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers may not set the timestamp type to LogAppendTime")
 
 
-def needs_records(config: LogConfig) -> bool:
-    """Whether the settings can only be checked record by record."""
-    return config.compacts or config.message_timestamp_before_max_ms != FOREVER
+class Admission:
+    """What a topic's settings ask of a client's batch, in the form that the hot path needs."""
 
+    def __init__(self, config: LogConfig) -> None:
+        self._config = config
+        self._max_message_bytes = config.max_message_bytes
+        # With append time the producer's own times do not matter.
+        uses_create_time = config.message_timestamp_type == CREATE_TIME
+        self._after_max_ms = config.message_timestamp_after_max_ms if uses_create_time else FOREVER
+        self._before_max_ms = config.message_timestamp_before_max_ms if uses_create_time else FOREVER
+        self._compacts = config.compacts
+        self._looks_at_records = config.compacts or self._before_max_ms != FOREVER
+        self._codec = _wanted_codec(config)
 
-def check_records(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """Count the records, and look at keys and times where the settings ask for it."""
-    try:
-        if needs_records(config):
-            _check_each(batch, header, config, now_ms)
-        else:
-            body = batch[HEADER_BYTES:]
-            codec = Compression(header.attributes & COMPRESSION_MASK)
-            content = decompress(codec, body) if codec else body
+    def admit(self, view: memoryview, size: int, header: tuple[int, ...], now_ms: int) -> memoryview:
+        """Refuse a batch with KafkaError or return it, recompressed where the topic insists on its own codec."""
+        base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, count = header
+        if size > self._max_message_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {self._max_message_bytes}"
+            )
+        if (
+            attributes & ~UNREMARKABLE
+            or count != delta + 1
+            or count < 1
+            or base_offset
+            or (attributes & TRANSACTIONAL_FLAG if producer_id < 0 else (sequence < 0 or epoch < 0))
+            or attributes & COMPRESSION_MASK > Compression.ZSTD
+        ):
+            check_header(BatchHeader._make(header))
+        if (
+            self._looks_at_records
+            or attributes & COMPRESSION_MASK
+            or count * MIN_RECORD_BYTES > size
+            or count_lengths(view[HEADER_BYTES:]) != count
+        ):
+            self._check_records(view, BatchHeader._make(header), now_ms)
+        if max_timestamp > now_ms + self._after_max_ms:
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {max_timestamp} is more than {self._after_max_ms} ms in the future",
+            )
+        if self._codec is not None and attributes & COMPRESSION_MASK != self._codec:
+            return memoryview(_recompress(view, BatchHeader._make(header), self._codec))
+        return view
+
+    def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
+        """Count the records, and look at keys and times where the settings ask for it."""
+        try:
+            if self._looks_at_records:
+                self._check_each(batch, header, now_ms)
+                return
+            content = decompress(header.compression, batch[HEADER_BYTES:])
             # Before walking through what may be very many of them.
             if header.record_count * MIN_RECORD_BYTES > len(content):
                 raise Malformed(f"{header.record_count} records do not fit in {len(content)} bytes")
             count = count_lengths(content)
             if count != header.record_count:
                 raise Malformed(f"{count} records where {header.record_count} were announced")
-    except Malformed as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+        except Malformed as error:
+            raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from None
+
+    def _check_each(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
+        earliest = now_ms - self._before_max_ms
+        for record in decode_batch(batch, header):
+            if self._compacts and record.key is None:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
+            if batches.NO_TIMESTAMP != record.timestamp < earliest:
+                raise KafkaError(
+                    ErrorCode.INVALID_TIMESTAMP,
+                    f"timestamp {record.timestamp} is more than {self._before_max_ms} ms in the past",
+                )
 
 
 def count_lengths(body: bytes | memoryview) -> int:
@@ -119,30 +171,14 @@ def _leading(data: bytes | memoryview, value: int) -> int:
     return len(data) - len(data.lstrip(bytes((value,))))
 
 
-def _check_each(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    earliest = now_ms - config.message_timestamp_before_max_ms
-    count = 0
-    for record in decode_batch(batch, header):
-        if config.compacts and record.key is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a compacted topic takes no record without a key")
-        if record.timestamp != batches.NO_TIMESTAMP and record.timestamp < earliest:
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {record.timestamp} is more than {config.message_timestamp_before_max_ms} ms in the past",
-            )
-        count += 1
-    if count != header.record_count:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records where {header.record_count} were announced")
-
-
-def wanted_codec(config: LogConfig) -> Compression | None:
+def _wanted_codec(config: LogConfig) -> Compression | None:
     """The compression that the topic insists on, None when the producer may choose."""
     if config.compression_type == PRODUCER_COMPRESSION:
         return None
     return Compression[{"uncompressed": "NONE"}.get(config.compression_type, config.compression_type.upper())]
 
 
-def recompress(batch: memoryview, header: BatchHeader, codec: Compression) -> bytearray:
+def _recompress(batch: memoryview, header: BatchHeader, codec: Compression) -> bytearray:
     """The same records under the topic's own compression: the one case in which a batch is not stored as it came."""
     body = decompress(header.compression, batch[HEADER_BYTES:])
     return batches.pack_batch(

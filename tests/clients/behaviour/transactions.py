@@ -92,7 +92,7 @@ class Transactions:
         two.abort()
         assert client.values(name) == []
         one.commit()
-        assert client.values(name) == []  # the third still holds back what lies behind its first record, bar "a0"
+        assert client.values(name) == [b"a0"]  # the third holds back what lies behind its first record
         three.commit()
         assert client.values(name) == [b"a0", b"c0", b"a1", b"c1", b"a2", b"c2"]
 
@@ -130,7 +130,7 @@ class Transactions:
         producer.put(target, b"abc")
         producer.send_offsets({Spot(source, 0): 3}, consumer.membership())
         producer.commit()
-        assert consumer.committed(Spot(source, 0)) == 3
+        wait_until(lambda: consumer.committed(Spot(source, 0)) == 3, "the offset is committed")
 
     def test_an_abort_leaves_the_committed_offsets_untouched(self, client: Client, topic: MakeTopic) -> None:
         source = topic()
@@ -204,7 +204,7 @@ class Transactions:
         self, client: Client, topic: MakeTopic
     ) -> None:
         name = topic()
-        producer = client.producer(transactional_id=unique("tx"), transaction_timeout_ms=400)
+        producer = client.producer(transactional_id=unique("tx"), transaction_timeout_ms=1000)
         producer.begin()
         producer.put(name, b"slow")
         reader = client.consumer(isolation=COMMITTED)
@@ -262,8 +262,10 @@ class ExactlyOnce:
         consumer.assign([spot])
         position = consumer.committed(spot) or 0
         consumer.seek(spot, position)
+        waiting: list[Message] = []
         while position < self.RECORDS:
-            batch = consumer.read(1)[: self.BATCH]
+            waiting = waiting or consumer.read(1)
+            batch = waiting[: self.BATCH]
             assert batch[0].offset == position
             producer.begin()
             for target in targets:
@@ -276,9 +278,8 @@ class ExactlyOnce:
                 producer.abort()
             else:
                 producer.commit()
+                waiting = waiting[self.BATCH :]
                 position = batch[-1].offset + 1
-                assert consumer.committed(spot) == position
-            consumer.seek(spot, position)
         return position
 
 

@@ -1,7 +1,7 @@
 """ApiVersions (18): what this broker speaks, and the finalized features (KIP-584).
 
-A version newer than ours is answered in version 0 with UNSUPPORTED_VERSION and our ranges, so that the client can try again.
-`transaction.version` 2 tells clients to use KIP-890's protocol.
+A version newer than ours is answered in version 0 with UNSUPPORTED_VERSION and our ranges, so that the client can try
+again. `transaction.version` 2 tells clients to use KIP-890's protocol.
 """
 
 import re
@@ -32,7 +32,7 @@ def api_versions(call: Call) -> Response:
         "error_code": ErrorCode.NONE,
         "api_keys": keys,
         "supported_features": supported if call.version >= FIRST_WITH_FEATURES_FROM_ZERO else [],
-        "finalized_features_epoch": 0,
+        "finalized_features_epoch": call.broker.topics.features_epoch,
         "finalized_features": [
             {
                 "name": "transaction.version",

@@ -5,13 +5,11 @@ Of a group that does not exist it says that it is Dead, and from version 6 on al
 
 from typing import Any
 
+from fencepost.broker import authorized
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode
 
 FIRST_WITH_MISSING_GROUP = 6
-NOT_ASKED = -2147483648
-#: Without access control everyone may READ (3), DELETE (6) and DESCRIBE (8) a group: bits of those numbers.
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 
 
 @handler(15, versions=(0, 6))
@@ -29,6 +27,7 @@ def _describe(call: Call, group_id: str) -> dict[str, Any]:
             "group_id": group_id,
             "group_state": "Dead",
         }
+    asked = call.request.include_authorized_operations
     return {
         "error_code": ErrorCode.NONE,
         "group_id": group_id,
@@ -46,5 +45,5 @@ def _describe(call: Call, group_id: str) -> dict[str, Any]:
             }
             for member in described.members
         ],
-        "authorized_operations": ALL_OPERATIONS if call.request.include_authorized_operations else NOT_ASKED,
+        "authorized_operations": authorized.GROUP if asked else authorized.NOT_ASKED,
     }

@@ -1,7 +1,8 @@
 """Fetch (1): stored batches from an offset on, at once or when `min_bytes` are there or `max_wait_ms` is over.
 
-read_committed ends at the LSO and names the aborted transactions of the range. From version 13 on topics are named by id.
-Sessions (version 7) are in `fetch_sessions`. At least one batch is returned even when it is larger than every limit (KIP-74).
+read_committed ends at the LSO and names the aborted transactions of the range. From version 13 on topics are named by
+id. Sessions (version 7) are in `fetch_sessions`. At least one batch is returned even when it is larger than every
+limit (KIP-74).
 """
 
 import asyncio

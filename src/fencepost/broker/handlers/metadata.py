@@ -1,6 +1,7 @@
 """Metadata (3): the brokers, the topics and who leads their partitions. Creates topics on sight where that is allowed.
 
-Version 0 means "all topics" by an empty list, later ones by null. Version 10 brought topic ids, 12 the search by id alone.
+Version 0 means "all topics" by an empty list, later ones by null. Version 10 brought topic ids, 12 the search by id
+alone.
 """
 
 from typing import Any

@@ -1,4 +1,6 @@
-"""OffsetForLeaderEpoch (23): where an epoch ended, so that a reader can find out whether its log was truncated (KIP-320)."""
+"""OffsetForLeaderEpoch (23): where an epoch ended, so that a reader can find out whether its log was truncated
+(KIP-320).
+"""
 
 from typing import Any
 

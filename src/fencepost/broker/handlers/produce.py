@@ -1,12 +1,13 @@
 """Produce (0): append batches to their partitions. The hot path of the broker.
 
-acks=0 gets no answer, and a closed connection on an error; acks=1 is answered once written; acks=-1 once durable, that is
-below the high watermark. A transactional batch must belong to a partition that the coordinator knows as part of the
-producer's transaction (KIP-890): up to version 11 the client registered it and it is verified here, from version 12 on it is
-registered here. Version 13 names topics by id.
+acks=0 gets no answer, and a closed connection on an error; acks=1 is answered once written; acks=-1 once durable, that
+is below the high watermark. A transactional batch must belong to a partition that the coordinator knows as part of the
+producer's transaction (KIP-890): up to version 11 the client registered it and it is verified here, from version 12 on
+it is registered here. Version 13 names topics by id.
 """
 
 import asyncio
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ Durability = tuple[int, "asyncio.Future[None]"]  #: which result waits, and for 
 
 
 @raw_handler(wire.API_KEY, versions=wire.VERSIONS)
-def produce(call: Call, frame: memoryview, body: int) -> RawAnswer | None:
+def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
     request = wire.decode_request(call.version, frame, body)
     if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         return _answer(call, request, wire.error_results(request, ErrorCode.INVALID_REQUIRED_ACKS))
@@ -54,7 +55,7 @@ async def _append_when_registered(call: Call, frame: bytearray, body: int, regis
     return _append_all(call, request)
 
 
-def _append_all(call: Call, request: ProduceRequest) -> RawAnswer | None:
+def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
     results: list[PartitionResult] = []
     waits: list[Durability] = []
     wait_for_disk = request.acks == ACKS_ALL
@@ -82,7 +83,7 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer | None:
     return _answer(call, request, results)
 
 
-def _answer(call: Call, request: ProduceRequest, results: list[PartitionResult]) -> RawAnswer | None:
+def _answer(call: Call, request: ProduceRequest, results: list[PartitionResult]) -> RawAnswer:
     if request.acks == ACKS_NONE:
         failed = next((result for result in results if result.error_code), None)
         if failed is not None:
@@ -107,7 +108,7 @@ def _answer_when_durable(call: Call, results: list[PartitionResult], waits: Sequ
             reply.release()
 
     for index, future in waits:
-        future.add_done_callback(lambda done, index=index: one_is_durable(index, done))
+        future.add_done_callback(functools.partial(one_is_durable, index))
     return reply
 
 

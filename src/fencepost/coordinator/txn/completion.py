@@ -80,26 +80,34 @@ class Completions:
             task.cancel()
 
     async def _run(self, prepared: Transaction, completed: Completed) -> None:
-        transactional_id = prepared.transactional_id
         try:
-            shard = self._shards.for_key(transactional_id)
-            await self._until_durable(shard, prepared)
-            self._step(Step.PREPARE_DURABLE)
-            await self._write_markers(prepared, marker_of(prepared, shard.log.leader_epoch))
-            self._step(Step.MARKERS_DURABLE)
-            complete = await self._write_complete(shard, prepared)
-            self._step(Step.COMPLETE_APPENDED)
-        except BaseException as error:
-            # Only a stop of the broker, or a bug, comes here. The state stays PREPARE_*: who needs it begins a new run.
-            del self._running[transactional_id]
-            completed.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the transaction is not complete"))
-            if not isinstance(error, asyncio.CancelledError):
-                logger.exception("ending the transaction of %s failed", transactional_id)
+            shard = self._shards.for_key(prepared.transactional_id)
+            complete = await self._complete(shard, prepared)
+        except asyncio.CancelledError:
+            self._give_up(prepared, completed)
             raise
-        del self._running[transactional_id]
+        except Exception:
+            logger.exception("ending the transaction of %s failed", prepared.transactional_id)
+            self._give_up(prepared, completed)
+            return
+        del self._running[prepared.transactional_id]
         completed.set_result(complete)
         await self._until_durable(shard, complete)
         self._step(Step.COMPLETE_DURABLE)
+
+    def _give_up(self, prepared: Transaction, completed: Completed) -> None:
+        """The broker stops, or has a bug. The state stays PREPARE_*, and whoever needs the id begins a new run."""
+        del self._running[prepared.transactional_id]
+        completed.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the transaction is not complete"))
+
+    async def _complete(self, shard: Shard[TransactionTable], prepared: Transaction) -> Transaction:
+        await self._until_durable(shard, prepared)
+        self._step(Step.PREPARE_DURABLE)
+        await self._write_markers(prepared, marker_of(prepared, shard.log.leader_epoch))
+        self._step(Step.MARKERS_DURABLE)
+        complete = await self._write_complete(shard, prepared)
+        self._step(Step.COMPLETE_APPENDED)
+        return complete
 
     async def _until_durable(self, shard: Shard[TransactionTable], transaction: Transaction) -> None:
         pauses = _Pauses(self._clock)
@@ -144,12 +152,13 @@ class Completions:
             if index == 0:
                 self._step(Step.FIRST_MARKER_APPENDED)
         self._step(Step.MARKERS_APPENDED)
-        for where, waiter in waits:
-            try:
-                await waiter
-            except KafkaError as refusal:
+        synced = await asyncio.gather(*(waiter for _, waiter in waits), return_exceptions=True)
+        for (where, _), result in zip(waits, synced, strict=True):
+            if isinstance(result, KafkaError):
                 failed.append(where)
-                error = refusal
+                error = result
+            elif result is not None:
+                raise result
         return failed, error
 
     async def _write_complete(self, shard: Shard[TransactionTable], prepared: Transaction) -> Transaction:

@@ -140,9 +140,7 @@ class TransactionCoordinator:
         _check_id(transactional_id)
         await self._carry_out(
             transactional_id,
-            lambda current: decide.add_partitions(
-                current, producer, partitions, client_version, self._clock.now_ms()
-            ),
+            lambda current: decide.add_partitions(current, producer, partitions, client_version, self._clock.now_ms()),
         )
 
     def missing_partitions(
@@ -189,9 +187,14 @@ class TransactionCoordinator:
         Otherwise await what is returned, and append without another await in between: at the instant it returns the
         partitions are in the open transaction, a moment later that may have timed out.
         """
-        if self._is_registered(transactional_id, producer_id, producer_epoch, partitions):
+        transaction = self._table.get(transactional_id)
+        if (
+            transaction is not None
+            and _holds(transaction, producer_id, producer_epoch, partitions)
+            and self._shard_of(transaction).is_durable(transaction.offset)
+        ):
             return None
-        return self._register(transactional_id, producer_id, producer_epoch, partitions)
+        return self._register(transactional_id, Producer(producer_id, producer_epoch), partitions)
 
     def verify_partitions(
         self,
@@ -219,26 +222,15 @@ class TransactionCoordinator:
             topic, partition = min(absent)
             raise KafkaError(missing, f"{topic}-{partition} is not part of the transaction")
 
-    def _is_registered(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
-    ) -> bool:
-        transaction = self._table.get(transactional_id)
-        return (
-            transaction is not None
-            and transaction.state is TransactionState.ONGOING
-            and transaction.producer_id == producer_id
-            and transaction.producer_epoch == producer_epoch
-            and transaction.partitions.issuperset(partitions)
-            and self._shard_of(transaction).is_durable(transaction.offset)
-        )
-
     async def _register(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> None:
-        producer = Producer(producer_id, producer_epoch)
         try:
-            while not self._is_registered(transactional_id, producer_id, producer_epoch, partitions):
+            while True:
                 await self.add_partitions(transactional_id, producer, partitions, TransactionVersion.V2)
+                transaction = self._table.get(transactional_id)
+                if transaction is not None and _holds(transaction, *producer, partitions):
+                    return
         except KafkaError as error:
             raise _for_writers(error, concurrent=ErrorCode.CONCURRENT_TRANSACTIONS) from None
 
@@ -317,6 +309,18 @@ class TransactionCoordinator:
 def _check_id(transactional_id: str) -> None:
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
+
+
+def _holds(
+    transaction: Transaction, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+) -> bool:
+    """Whether the producer's open transaction has these partitions. Called for every transactional Produce."""
+    return (
+        transaction.state is TransactionState.ONGOING
+        and transaction.producer_id == producer_id
+        and transaction.producer_epoch == producer_epoch
+        and transaction.partitions.issuperset(partitions)
+    )
 
 
 _NOT_NOW = {

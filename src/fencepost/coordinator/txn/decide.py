@@ -76,21 +76,27 @@ def init_producer_id(
     if current.state is TransactionState.ONGOING:
         return fence(current, server_version, spare_id, now_ms)
 
-    owner = _next_owner(current, expected, spare_id)
-    write = replace(
+    rested = replace(
         current,
         state=move(current.state, Event.INIT),
-        producer_id=owner.producer_id,
-        producer_epoch=owner.epoch,
-        previous_producer_id=current.producer_id,
-        next_producer_id=NO_PRODUCER_ID,
-        last_producer_epoch=_last_epoch_after_init(current, expected),
         timeout_ms=timeout_ms,
         partitions=NO_PARTITIONS,
         start_ms=NO_TIMESTAMP,
         updated_ms=now_ms,
     )
-    return Decision(Then.REPLY, write, takes_spare_id=owner.producer_id == spare_id)
+    if expected is not None and _is_repeated_init(current, expected):
+        # The epoch that it was given already, and everything by which a third attempt can be recognised, stay.
+        return Decision(Then.REPLY, rested)
+    owner = Producer(spare_id, 0) if current.epoch_is_exhausted else Producer(current.producer_id, _up(current))
+    write = replace(
+        rested,
+        producer_id=owner.producer_id,
+        producer_epoch=owner.epoch,
+        previous_producer_id=current.producer_id,
+        # Of a new owner's predecessor nothing may be taken for a repetition.
+        last_producer_epoch=NO_PRODUCER_EPOCH if expected is None else current.producer_epoch,
+    )
+    return Decision(Then.REPLY, write, takes_spare_id=current.epoch_is_exhausted)
 
 
 def _may_continue(current: Transaction, expected: Producer) -> bool:
@@ -114,18 +120,8 @@ def _is_repeated_init(current: Transaction, expected: Producer) -> bool:
     return expected.producer_id == current.producer_id or has_rotated
 
 
-def _next_owner(current: Transaction, expected: Producer | None, spare_id: int) -> Producer:
-    if expected is not None and _is_repeated_init(current, expected):
-        return Producer(current.producer_id, current.producer_epoch)
-    if current.epoch_is_exhausted:
-        return Producer(spare_id, 0)
-    return Producer(current.producer_id, current.producer_epoch + 1)
-
-
-def _last_epoch_after_init(current: Transaction, expected: Producer | None) -> int:
-    if expected is None:
-        return NO_PRODUCER_EPOCH  # a new owner: what the old one repeats must not be taken for the new one's
-    return current.last_producer_epoch if _is_repeated_init(current, expected) else current.producer_epoch
+def _up(current: Transaction) -> int:
+    return min(current.producer_epoch + 1, MAX_EPOCH)
 
 
 def fence(current: Transaction, server_version: TransactionVersion, spare_id: int, now_ms: int) -> Decision:
@@ -261,6 +257,13 @@ def _end_v2(
 
 
 def _is_repeated_end(current: Transaction, producer: Producer) -> bool:
+    """Whether the present epoch was raised by ending the transaction of this very epoch.
+
+    Kafka takes any epoch that is one behind. But that may be a predecessor's, whose successor speaks the old protocol:
+    it would be handed the successor's own producer id and epoch.
+    """
+    if producer.epoch == NO_PRODUCER_EPOCH or producer.epoch != current.last_producer_epoch:
+        return False
     if producer.producer_id == current.producer_id:
         return producer.epoch + 1 == current.producer_epoch
     has_rotated = producer.producer_id == current.previous_producer_id and current.producer_epoch == 0
@@ -288,7 +291,7 @@ def _with_raised_epoch(
     return replace(
         current,
         state=state,
-        producer_epoch=min(current.producer_epoch + 1, MAX_EPOCH),
+        producer_epoch=_up(current),
         last_producer_epoch=current.producer_epoch,
         previous_producer_id=current.producer_id,
         next_producer_id=spare_id if current.epoch_is_exhausted else NO_PRODUCER_ID,

@@ -57,9 +57,7 @@ def abort_timed_out(table: TransactionTable, abort: Callable[[Transaction], None
             )
 
 
-def forget_expired(
-    table: TransactionTable, shards: Shards[TransactionTable], expiration_ms: int, now_ms: int
-) -> None:
+def forget_expired(table: TransactionTable, shards: Shards[TransactionTable], expiration_ms: int, now_ms: int) -> None:
     expired: dict[Shard[TransactionTable], list[str]] = {}
     for transaction in table:
         if decide.has_expired(transaction, expiration_ms, now_ms):

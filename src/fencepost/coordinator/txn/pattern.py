@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from fencepost.errors import ErrorCode, KafkaError
 
+LENGTH_LIMIT = 2000
 PROGRAM_LIMIT = 2000
 NESTING_LIMIT = 40
 REPEAT_LIMIT = 1000
@@ -42,6 +43,8 @@ class Pattern:
     def __init__(self, text: str) -> None:
         """Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
         parser = _Parser(text)
+        if len(text) > LENGTH_LIMIT:
+            raise parser.refusal("too long")
         self._program = parser.alternatives(0)
         if parser.rest:
             raise parser.refusal("an unbalanced )")

@@ -5,10 +5,10 @@ import struct
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from fencepost.clock import ManualClock
 from fencepost.coordinator.group.coordinator import CONSUMER_OFFSETS, GroupCoordinator
-from fencepost.coordinator.group.group import Group
 from fencepost.coordinator.group.records import TopicPartition
 from fencepost.coordinator.group.requests import (
     FetchedOffset,
@@ -26,6 +26,8 @@ from fencepost.errors import ErrorCode
 from fencepost.log.config import LogConfig
 from fencepost.log.disk import SystemDisk
 from fencepost.log.partition import PartitionLog
+
+T = TypeVar("T")
 
 PARTITIONS = 4
 GROUP = "group"
@@ -124,8 +126,10 @@ class World:
     def log(self, group_id: str = GROUP) -> PartitionLog:
         return self.topics.log(CONSUMER_OFFSETS, self.groups.partition_of(group_id))
 
-    def group(self, group_id: str = GROUP) -> Group | None:
-        return self.groups._find(group_id)
+    @property
+    def members(self) -> list[str]:
+        described = self.groups.describe(GROUP)
+        return [] if described is None else [member.member_id for member in described.members]
 
     @property
     def state(self) -> str:
@@ -242,7 +246,11 @@ class Client:
     async def join_and_sync(self) -> Synced:
         joined = await self.join()
         assert joined.error is ErrorCode.NONE, joined
-        return await (self.assign(joined) if joined.leader == joined.member_id else self.sync())
+        return await (self.assign(joined) if self.is_leader else self.sync())
+
+    @property
+    def is_leader(self) -> bool:
+        return self.last_join.leader == self.member_id
 
     def heartbeat(self) -> ErrorCode:
         return self.world.groups.heartbeat(GROUP, self.member_id, self.instance_id, self.generation)
@@ -261,17 +269,31 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def start(awaitable: Awaitable[object]) -> "asyncio.Future[object]":
+async def start(awaitable: Awaitable[T]) -> "asyncio.Future[T]":
     """Begin something and let it get as far as it can."""
     task = asyncio.ensure_future(awaitable)
     await settle()
     return task
 
 
+async def join_together(world: World, *clients: Client) -> list[Joined]:
+    """These clients join, and are answered, at the same time."""
+    usual_ms = world.settings.group_initial_rebalance_delay_ms
+    if world.state in ("none", "Empty"):
+        world.settings.group_initial_rebalance_delay_ms = 1000
+    joins = [await start(client.join()) for client in clients]
+    for _ in clients:
+        if world.settings.group_initial_rebalance_delay_ms != usual_ms:
+            await world.advance(1000)
+    world.settings.group_initial_rebalance_delay_ms = usual_ms
+    return list(await asyncio.gather(*joins))
+
+
 async def stable(world: World, *clients: Client) -> None:
     """Bring these clients into one generation together."""
-    results = [asyncio.ensure_future(client.join_and_sync()) for client in clients]
-    await settle()
-    synced = await asyncio.gather(*results)
+    joined = await join_together(world, *clients)
+    assert [one.error for one in joined] == [ErrorCode.NONE] * len(clients)
+    syncs = [client.assign(client.last_join) if client.is_leader else client.sync() for client in clients]
+    synced = await asyncio.gather(*syncs)
     assert [one.error for one in synced] == [ErrorCode.NONE] * len(clients)
     assert world.state == "Stable"

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.coordinator.txn.model import Transaction, TransactionVersion, by_topic, decode, decode_key, encode, tombstone
+from fencepost.coordinator.txn.model import (
+    Transaction,
+    TransactionVersion,
+    by_topic,
+    decode,
+    decode_key,
+    encode,
+    tombstone,
+)
 from fencepost.coordinator.txn.states import TransactionState
 from fencepost.errors import Malformed
 from fencepost.wire import messages

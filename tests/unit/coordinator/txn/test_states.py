@@ -2,7 +2,16 @@ import itertools
 
 import pytest
 
-from fencepost.coordinator.txn.states import AT_REST, BY_LABEL, MOVES, PREPARED, Event, IllegalMove, TransactionState, move
+from fencepost.coordinator.txn.states import (
+    AT_REST,
+    BY_LABEL,
+    MOVES,
+    PREPARED,
+    Event,
+    IllegalMove,
+    TransactionState,
+    move,
+)
 
 #: The table once more, from the other end: for each event, where from and where to.
 LEGAL = {

@@ -1,0 +1,30 @@
+"""The options that every bench has."""
+
+import argparse
+
+from bench.harness.brokers import KINDS, Flush
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument(
+        "--brokers",
+        nargs="+",
+        choices=sorted(KINDS),
+        default=["fencepost", "kafka"],
+        help="default: both, side by side",
+    )
+    made.add_argument("--repetitions", type=int, default=3, metavar="N", help="counted runs of each (default 3)")
+    made.add_argument("--json", action="store_true", help="print JSON, raw numbers included, instead of tables")
+    made.add_argument("--save", action="store_true", help="append the tables to bench/results/")
+    return made
+
+
+def add_flush(made: argparse.ArgumentParser, default: list[str]) -> None:
+    made.add_argument(
+        "--flush",
+        nargs="+",
+        choices=[flush.name.lower() for flush in Flush],
+        default=default,
+        help=f"whether both brokers force every write to the disk (default: {' and '.join(default)})",
+    )

@@ -1,0 +1,99 @@
+"""Producing: records of 1 KB with acks=all, through Kafka's own perf tool and through confluent-kafka.
+
+    python -m bench.produce                        both clients, 1 and 6 partitions, without and with fdatasync
+    python -m bench.produce --quick                a first impression in a few minutes
+    python -m bench.produce --clients perf --partitions 1 --flush never --repetitions 5
+
+Throughput is the client's own figure. CPU seconds are the broker process's, all threads, per GB of record bytes.
+"""
+
+from typing import Any
+
+from bench.clients import perf, rdkafka
+from bench.clients.outcome import Outcome, Work, observe
+from bench.harness import options as shared
+from bench.harness.arena import Arena, arena
+from bench.harness.brokers import Flush, Server
+from bench.harness.report import Report, environment, median, ratio, spread
+
+CLIENTS = ("perf", "confluent")
+#: Forcing the disk is one to two orders of magnitude slower: fewer records take as long.
+FLUSHED_SHARE = 0.1
+
+
+def produce(client: str, server: Server, topic: str, records: int, record_size: int) -> Work:
+    if client == "perf":
+        return perf.produce(server, topic, records, record_size)
+    return rdkafka.run(server, "produce", topic, records, record_size)
+
+
+def measure(where: Arena, options: Any, client: str, partitions: int, records: int) -> dict[str, list[Outcome]]:
+    def once(server: Server) -> Outcome:
+        with where.topic(server, partitions) as topic:
+            return observe(server, lambda: produce(client, server, topic, records, options.record_size))
+
+    return where.alternate(options.repetitions, once)
+
+
+def row(flush: Flush, client: str, partitions: int, results: dict[str, list[Outcome]]) -> list[Any]:
+    def middle(kind: str, name: str) -> float | None:
+        return median([getattr(outcome, name) for outcome in results[kind]]) if kind in results else None
+
+    def shown(kind: str, name: str) -> str:
+        return spread([getattr(outcome, name) for outcome in results[kind]]) if kind in results else ""
+
+    every = [outcome for outcomes in results.values() for outcome in outcomes]
+    return [
+        flush.value,
+        client,
+        partitions,
+        shown("fencepost", "mb_s"),
+        shown("kafka", "mb_s"),
+        ratio(middle("fencepost", "mb_s"), middle("kafka", "mb_s")),
+        shown("fencepost", "broker_cpu_s_per_gb"),
+        shown("kafka", "broker_cpu_s_per_gb"),
+        ratio(middle("fencepost", "broker_cpu_s_per_gb"), middle("kafka", "broker_cpu_s_per_gb")),
+        median([outcome.client_cores for outcome in every]),
+        median([outcome.others_cores for outcome in every]),
+    ]
+
+
+COLUMNS = (
+    *("disk", "client", "partitions", "fencepost MB/s", "kafka MB/s", "ratio"),
+    *("fencepost CPU s/GB", "kafka CPU s/GB", "ratio ", "client cores", "other cores"),
+)
+
+
+def main() -> None:
+    parser = shared.parser(__doc__)
+    shared.add_flush(parser, ["never", "always"])
+    parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
+    parser.add_argument("--partitions", nargs="+", type=int, default=[1, 6], metavar="N")
+    parser.add_argument("--records", type=int, default=1_500_000, help="a run (a tenth of it with fdatasync)")
+    parser.add_argument("--record-size", type=int, default=1024)
+    parser.add_argument("--quick", action="store_true", help="one run of 300,000 records each, after the warm-up")
+    options = parser.parse_args()
+    if options.quick:
+        options.repetitions, options.records = 1, min(options.records, 300_000)
+
+    report = Report("produce", "Producing, acks=all", environment())
+    report.notes.append(
+        f"{options.records} records of {options.record_size} bytes a run, median of {options.repetitions} (least–most)"
+    )
+    rows = []
+    for name in options.flush:
+        flush = Flush[name.upper()]
+        records = options.records if flush is Flush.NEVER else round(options.records * FLUSHED_SHARE)
+        with arena(options.brokers, flush.settings) as where:
+            for client in options.clients:
+                for partitions in options.partitions:
+                    results = measure(where, options, client, partitions, records)
+                    rows.append(row(flush, client, partitions, results))
+                    labels = {"flush": flush.value, "client": client, "partitions": partitions}
+                    report.raw += [o.raw(broker=kind, **labels) for kind, each in results.items() for o in each]
+    report.table("Throughput and what it costs the broker", COLUMNS, rows)
+    report.publish(as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""AlterConfigs (33): give resources these settings and no others. Clients have had the incremental form since 2019."""
+
+from collections import Counter
+from typing import Any
+
+from fencepost.broker import config_resources
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.errors import ErrorCode, KafkaError
+
+
+@handler(33, versions=(0, 2))
+def alter_configs(call: Call) -> Response:
+    return {"responses": altered(call, _replace)}
+
+
+def _replace(call: Call, resource: Any) -> None:
+    values = {entry.name: entry.value for entry in resource.configs}
+    config_resources.replace(
+        call.broker, resource.resource_type, resource.resource_name, values, validate_only=call.request.validate_only
+    )
+
+
+def altered(call: Call, change: Any) -> list[dict[str, Any]]:
+    """Run `change` on every resource of a request; what both alter requests refuse is refused here."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in call.request.resources)
+    responses = []
+    for resource in call.request.resources:
+        code, message = ErrorCode.NONE, None
+        try:
+            if times[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            if len({entry.name for entry in resource.configs}) < len(resource.configs):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+            change(call, resource)
+        except KafkaError as error:
+            code, message = error.code, error.message or None
+        responses.append(
+            {
+                "error_code": code,
+                "error_message": message,
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+            }
+        )
+    return responses

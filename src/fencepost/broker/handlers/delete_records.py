@@ -1,0 +1,40 @@
+"""DeleteRecords (21): move the start of logs forward; -1 means up to the high watermark.
+
+Answered once the new start is on the disk: what was deleted does not come back.
+"""
+
+from typing import Any
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.errors import ErrorCode, KafkaError
+
+
+@handler(21, versions=(0, 2))
+def delete_records(call: Call) -> Response:
+    topics = [
+        {"name": topic.name, "partitions": [_delete(call, topic.name, wanted) for wanted in topic.partitions]}
+        for topic in call.request.topics
+    ]
+    try:
+        call.broker.topics.checkpoint()
+    except KafkaError as error:
+        for partition in (partition for topic in topics for partition in topic["partitions"]):
+            if partition["error_code"] is ErrorCode.NONE:
+                partition |= {"low_watermark": -1, "error_code": error.code}
+    return {"topics": topics}
+
+
+def _delete(call: Call, topic: str, wanted: Any) -> dict[str, Any]:
+    topics = call.broker.topics
+    try:
+        if topics.is_internal_name(topic):
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}")
+        log = topics.log(topic, wanted.partition_index)
+        if log is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not log.config.deletes:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted: its records are not deleted by offset")
+        low_watermark, code = log.delete_records(wanted.offset), ErrorCode.NONE
+    except KafkaError as error:
+        low_watermark, code = -1, error.code
+    return {"partition_index": wanted.partition_index, "low_watermark": low_watermark, "error_code": code}

@@ -1,0 +1,32 @@
+"""DescribeCluster (60): the cluster and its one broker. Version 1 can ask for controllers: they have no endpoint."""
+
+from fencepost.broker import authorized
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.errors import ErrorCode
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+@handler(60, versions=(0, 2))
+def describe_cluster(call: Call) -> Response:
+    broker, request = call.broker, call.request
+    if request.endpoint_type == CONTROLLERS:
+        return {
+            "error_code": ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "error_message": "The request was sent to an endpoint of type BROKER, "
+            "but we wanted an endpoint of type CONTROLLER",
+        }
+    if request.endpoint_type != BROKERS:
+        return {
+            "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            "error_message": f"Unsupported endpoint type {request.endpoint_type}",
+        }
+    asked = request.include_cluster_authorized_operations
+    rack = broker.settings.broker_rack
+    return {
+        "error_code": ErrorCode.NONE,
+        "cluster_id": broker.topics.cluster_id,
+        "controller_id": broker.node_id,
+        "brokers": [{"broker_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": rack}],
+        "cluster_authorized_operations": authorized.CLUSTER if asked else authorized.NOT_ASKED,
+    }

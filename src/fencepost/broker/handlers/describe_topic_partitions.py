@@ -1,0 +1,80 @@
+"""DescribeTopicPartitions (75): topics by name, a page at a time; a cursor says where the next page begins."""
+
+from typing import Any
+
+from fencepost.broker import authorized
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.topic_names import validate
+from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.messages import NULL_UUID
+
+
+@handler(75, versions=(0, 0))
+def describe_topic_partitions(call: Call) -> Response:
+    request, topics = call.request, call.broker.topics
+    names = sorted({entry.name for entry in request.topics} or {topic.name for topic in topics.all()})
+    left = min(request.response_partition_limit, call.broker.settings.max_request_partition_size_limit)
+    cursor = request.cursor
+    if left < 1 or (cursor is not None and cursor.partition_index < 0):
+        return {"topics": [_unknown(name, ErrorCode.INVALID_REQUEST, authorized.NOT_ASKED) for name in names]}
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    described: list[dict[str, Any]] = []
+    for name in names:
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if left == 0:
+            return _page(described, name, first)
+        topic = _describe(call, name, first, left)
+        described.append(topic)
+        left -= len(topic["partitions"])
+        shown = first + len(topic["partitions"])
+        known = topics.get(name)
+        if known is not None and shown < known.partitions:
+            return _page(described, name, shown)
+    return {"topics": described, "next_cursor": None}
+
+
+def _page(described: list[dict[str, Any]], name: str, partition: int) -> Response:
+    return {"topics": described, "next_cursor": {"topic_name": name, "partition_index": partition}}
+
+
+def _describe(call: Call, name: str, first: int, limit: int) -> dict[str, Any]:
+    node_id = call.broker.node_id
+    topic = call.broker.topics.get(name)
+    if topic is None:
+        try:
+            validate(name)
+        except KafkaError as error:
+            return _unknown(name, error.code, authorized.TOPIC)
+        return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, authorized.TOPIC)
+    return {
+        "error_code": ErrorCode.NONE,
+        "name": name,
+        "topic_id": topic.id,
+        "is_internal": topic.internal,
+        "partitions": [
+            {
+                "error_code": ErrorCode.NONE,
+                "partition_index": index,
+                "leader_id": node_id,
+                "leader_epoch": 0,
+                "replica_nodes": [node_id],
+                "isr_nodes": [node_id],
+                "eligible_leader_replicas": [],
+                "last_known_elr": [],
+                "offline_replicas": [],
+            }
+            for index in range(first, min(topic.partitions, first + limit))
+        ],
+        "topic_authorized_operations": authorized.TOPIC,
+    }
+
+
+def _unknown(name: str, code: ErrorCode, operations: int) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "name": name,
+        "topic_id": NULL_UUID,
+        "partitions": [],
+        "topic_authorized_operations": operations,
+    }

@@ -1,0 +1,97 @@
+"""The `fencepost` command. Only what it takes to read the arguments is imported before they are read."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from fencepost import __version__
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="fencepost")
+def main() -> None:
+    """A durable broker that speaks the Kafka protocol, transactions included."""
+
+
+@main.command()
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 is all.")
+@click.option(
+    "--port", default=9092, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 takes a free one."
+)
+@click.option(
+    "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A broker setting by Kafka's name. Repeatable."
+)
+@click.option(
+    "--log-level", default="info", show_default=True, type=click.Choice(LOG_LEVELS), help="What is said on stderr."
+)
+@click.option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop when the starting process ends.")
+def up(
+    directory: Path | None,
+    host: str,
+    port: int,
+    assignments: tuple[str, ...],
+    log_level: str,
+    until_stdin_closes: bool,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Data is kept in DIR, which is made if it is not there. Without DIR it is temporary and gone at exit.
+    Once connections are accepted, the first line on standard output is "listening on HOST:PORT".
+
+    \b
+    Examples:
+      fencepost up                                  try it out on port 9092
+      fencepost up ./data                           keep the data
+      fencepost up --port 0                         a free port, for tests
+      fencepost up ./data --set num.partitions=4 --set log.retention.hours=24
+      fencepost up ./data --set log.flush.interval.messages=9223372036854775807
+                                                    faster; survives a killed process, not a power cut
+    """
+    from fencepost.broker.settings import Settings
+    from fencepost.errors import ConfigError
+
+    try:
+        settings = Settings.parse(parse_assignments(assignments))
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    from fencepost.cli.serve import serve
+
+    with _data_directory(directory) as path:
+        problem = serve(path, settings, host, port, log_level=log_level, until_stdin_closes=until_stdin_closes)
+    if problem is not None:
+        raise click.ClickException(problem)
+
+
+def parse_assignments(assignments: tuple[str, ...]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"--set takes NAME=VALUE, not {assignment!r}")
+        given[name.strip()] = value.strip()
+    return given
+
+
+@contextlib.contextmanager
+def _data_directory(directory: Path | None) -> Iterator[Path]:
+    if directory is not None:
+        yield directory.absolute()
+        return
+    import shutil
+    import tempfile
+
+    temporary = Path(tempfile.mkdtemp(prefix="fencepost-"))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Which segments a log no longer has to keep, by its start offset, age and size, and how they go.
+
+Only whole segments go, the oldest first, and only such whose successor has its producer snapshot synced: sequences and
+open transactions that began in what goes are known from there alone. Each removal is durable before the next begins, or
+power loss could bring an old segment back without the one that follows it; and a segment's log is gone durably before
+its indexes go, or aborted records could come back without being known as such.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from fencepost.log import files
+from fencepost.log.disk import Disk
+from fencepost.log.segment import Segment
+
+if TYPE_CHECKING:
+    from fencepost.log.partition import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+def enforce(log: "PartitionLog") -> int:
+    """Remove what may go; returns how many segments that were. Raises OSError when a new active one cannot be made.
+
+    An active segment that is no longer needed is closed first and goes with the next call.
+    """
+    wanted = count_unneeded(log)
+    if wanted == len(log.segments.all) and log.segments.all[-1].size:
+        log.roll()
+        log.request_sync()
+    synced = min(log.recovery_point, log.high_watermark)
+    count = min(wanted, sum(1 for end in log.segments.ends() if end <= synced))
+    if count == 0:
+        return 0
+    removed = log.segments.all[:count]
+    del log.segments.all[:count]
+    for segment in removed:
+        segment.release()
+    first = log.segments.all[0].base_offset
+    log.directory.drop_snapshots({offset for offset in log.directory.snapshots if offset < first})
+    log.move_start(first)
+    logger.info("%s-%d: %d old segments removed, it begins at %d", log.topic, log.partition, count, first)
+    disk, directory = log.directory.disk, log.directory.path
+    log.worker.submit(lambda: _remove(disk, directory, removed), _report)
+    return count
+
+
+def count_unneeded(log: "PartitionLog") -> int:
+    """How many segments, counted from the oldest, the log's start and the settings no longer ask for."""
+    by_start = sum(1 for end in log.segments.ends() if end <= log.log_start_offset)
+    if not log.config.deletes:
+        return by_start
+    return max(by_start, _count_expired(log), _count_oversize(log))
+
+
+def _count_expired(log: "PartitionLog") -> int:
+    if log.config.retention_ms < 0:
+        return 0
+    oldest_kept_ms = log.clock.now_ms() - log.config.retention_ms
+    count = 0
+    for segment in log.segments.all:
+        if _last_written_ms(log.directory.disk, segment) >= oldest_kept_ms:
+            break
+        count += 1
+    return count
+
+
+def _last_written_ms(disk: Disk, segment: Segment) -> int:
+    """By the records' own times; by the file's where they have none."""
+    if segment.max_timestamp >= 0:
+        return segment.max_timestamp
+    return disk.modified_ms(segment.path(files.LOG))
+
+
+def _count_oversize(log: "PartitionLog") -> int:
+    if log.config.retention_bytes < 0:
+        return 0
+    excess = log.size_bytes() - log.config.retention_bytes
+    count = 0
+    for segment in log.segments.all[:-1]:
+        excess -= segment.size
+        if excess < 0:
+            break
+        count += 1
+    return count
+
+
+def _remove(disk: Disk, directory: str, segments: list[Segment]) -> None:
+    """On a background thread: names only, nobody uses these segments any more."""
+    for segment in segments:
+        disk.unlink(segment.path(files.LOG))
+        disk.fsync_dir(directory)
+    for segment in segments:
+        for path in segment.index_paths():
+            disk.unlink(path)
+
+
+def _report(error: BaseException | None) -> None:
+    # A directory that was deleted meanwhile is no news.
+    if error is not None and not isinstance(error, FileNotFoundError):
+        logger.warning("removing old segments failed, it is tried again after the next start: %s", error)

@@ -1,0 +1,82 @@
+"""Fixtures for tests that need a broker. pytest finds them on its own once fencepost is installed.
+
+``fencepost_broker``              one broker for the whole session (for each worker, with xdist), on a free port
+``fencepost_bootstrap_servers``   its address, as clients want it
+``fencepost_topic``               the name of a fresh topic for this test
+
+Settings of the broker come from ``fencepost_settings`` in the ini file, a line each, and from ``--fencepost-set``. A
+topic's own come from a marker: ``@pytest.mark.fencepost_topic(partitions=3, config={"cleanup.policy": "compact"})``.
+
+Nothing of the broker is imported before a test asks for it.
+"""
+
+import re
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fencepost.embedded import Broker
+
+#: A new group waits for more members, which in a test only costs 3 s each time.
+DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+
+_NAME_LENGTH_MAX = 200
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("fencepost_settings", "broker settings for the fencepost_broker fixture, NAME=VALUE", type="linelist")
+    parser.getgroup("fencepost").addoption(
+        "--fencepost-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a broker setting for the fencepost_broker fixture, by Kafka's name; repeatable",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "fencepost_topic(partitions=1, config={}): what the topic of the fencepost_topic fixture is like"
+    )
+
+
+@pytest.fixture(scope="session")
+def fencepost_broker(pytestconfig: pytest.Config) -> "Iterator[Broker]":
+    """A running broker, the same for all tests of the session; its data is temporary."""
+    from fencepost.embedded import Broker
+
+    given: dict[str, object] = dict(DEFAULTS)
+    for assignment in (*pytestconfig.getini("fencepost_settings"), *pytestconfig.getoption("--fencepost-set")):
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"fencepost settings are NAME=VALUE, not {assignment!r}")
+        given[name.strip()] = value.strip()
+    with Broker(settings=given) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def fencepost_bootstrap_servers(fencepost_broker: "Broker") -> str:
+    """What clients take as `bootstrap.servers`."""
+    return fencepost_broker.bootstrap_servers
+
+
+@pytest.fixture
+def fencepost_topic(request: pytest.FixtureRequest, fencepost_broker: "Broker") -> str:
+    """The name of a topic that exists and that no other test has."""
+    marker = request.node.get_closest_marker("fencepost_topic")
+    options = dict(marker.kwargs) if marker is not None else {}
+    name = topic_name(request.node.name)
+    fencepost_broker.create_topic(name, options.pop("partitions", 1), options.pop("config", None))
+    if options:
+        raise pytest.UsageError(f"fencepost_topic takes partitions and config, not {', '.join(options)}")
+    return name
+
+
+def topic_name(test_name: str) -> str:
+    """A legal topic name that tells which test it belongs to, and is never given twice."""
+    legal = re.sub(r"[^a-zA-Z0-9_-]+", "-", test_name).strip("-")[:_NAME_LENGTH_MAX]
+    return f"{legal or 'test'}-{uuid.uuid4().hex[:8]}"

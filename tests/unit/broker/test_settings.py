@@ -1,0 +1,216 @@
+"""Settings have Kafka's names, types, ranges and defaults, and say clearly what is wrong with the others."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.broker.setting import LONG_MAX, Change, Kind
+from fencepost.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Settings, Source, parse_listener
+from fencepost.errors import ConfigError
+
+
+def refusal(**given_settings):
+    with pytest.raises(ConfigError) as raised:
+        Settings.parse({name.replace("_", "."): value for name, value in given_settings.items()})
+    return str(raised.value)
+
+
+def test_defaults_are_kafkas_except_that_every_write_is_synced():
+    settings = Settings.parse({})
+    assert settings.num_partitions == 1
+    assert settings.transaction_max_timeout_ms == 900_000
+    assert settings.log_segment_bytes == 1024**3
+    assert settings.log_cleanup_policy == ("delete",)
+    assert settings.log_cleaner_min_cleanable_ratio == 0.5
+    assert settings.auto_create_topics_enable is True
+    assert settings.log_retention_ms is None
+    assert settings.log_flush_interval_messages == 1
+
+
+@pytest.mark.parametrize("table", [BROKER_SETTINGS, TOPIC_SETTINGS], ids=["broker", "topic"])
+def test_every_setting_is_documented_and_has_a_default_that_it_accepts(table):
+    for setting in table.values():
+        assert setting.doc
+        if setting.default is not None and setting.name != "follower.replication.throttled.replicas":
+            assert setting.parse(setting.format(setting.default)) == setting.default
+
+
+def test_every_topic_setting_inherits_from_broker_settings_of_its_kind_and_has_their_default():
+    settings = Settings()
+    for setting in TOPIC_SETTINGS.values():
+        for name, factor in setting.inherits.items():
+            if factor == 1:
+                assert BROKER_SETTINGS[name].kind is setting.kind, setting.name
+                assert BROKER_SETTINGS[name].choices == setting.choices
+        assert getattr(settings.topic({}), setting.attribute) == setting.default, setting.name
+
+
+def test_values_are_read_by_type():
+    settings = Settings.parse(
+        {
+            "log.segment.bytes": " 1024 ",
+            "delete.topic.enable": "False",
+            "log.cleanup.policy": "compact, delete",
+            "log.cleaner.min.cleanable.ratio": "0.25",
+        }
+    )
+    assert settings.log_segment_bytes == 1024
+    assert settings.delete_topic_enable is False
+    assert settings.log_cleanup_policy == ("compact", "delete")
+    assert settings.log_cleaner_min_cleanable_ratio == 0.25
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    assert refusal(log_segment_byte="1") == "Unknown setting log.segment.byte: did you mean log.segment.bytes?"
+    assert "transaction.max.timeout.ms" in refusal(transaction_timeout_ms="1")
+    assert refusal(xyzzy="1") == "Unknown setting xyzzy"
+
+
+def test_a_topics_setting_given_to_the_broker_is_answered_with_the_brokers_own():
+    assert "the broker's own is log.segment.bytes" in refusal(segment_bytes="1000")
+
+
+def test_settings_that_have_another_place_say_which():
+    assert "--host and --port" in refusal(listeners="PLAINTEXT://:9092")
+    assert "argument of `fencepost up`" in refusal(log_dirs="/data")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("num.partitions", "0", "Value must be at least 1"),
+        ("num.partitions", "many", "Not a number of type INT"),
+        ("num.partitions", "3000000000", "Not a number of type INT"),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be between 0 and 1"),
+        ("log.cleaner.min.cleanable.ratio", "nan", "Not a number of type DOUBLE"),
+        ("default.replication.factor", "3", "Value must be 1"),
+        ("transaction.version", "0", "Value must be between 1 and 2"),
+        ("auto.create.topics.enable", "yes", "Expected value to be either true or false"),
+        ("log.cleanup.policy", "keep", "String must be one of: compact, delete"),
+        ("log.cleanup.policy", "", "String must be one of: compact, delete"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_range(name, value, why):
+    assert refusal(**{name: value}) == f"Invalid value {value} for configuration {name}: {why}"
+
+
+def test_settings_are_checked_against_each_other():
+    assert "differ" in refusal(broker_id="1", node_id="2")
+    assert "must not exceed" in refusal(group_min_session_timeout_ms="9", group_max_session_timeout_ms="8")
+    assert "min.compaction.lag.ms" in refusal(
+        log_cleaner_min_compaction_lag_ms="9", log_cleaner_max_compaction_lag_ms="8"
+    )
+
+
+def test_broker_id_is_the_older_name_of_node_id():
+    assert Settings.parse({"broker.id": "7"}).node_id == 7
+    assert Settings.parse({"node.id": "7"}).broker_id == 7
+    assert Settings.parse({"node.id": "7", "broker.id": "7"}).node_id == 7
+
+
+@pytest.mark.parametrize(
+    ("given_settings", "expected"),
+    [
+        ({}, 604_800_000),
+        ({"log.retention.hours": "1"}, 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "1"}, 60_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "1", "log.retention.ms": "1"}, 1),
+        ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.ms": "-1"}, -1),
+    ],
+)
+def test_the_finer_unit_of_retention_wins(given_settings, expected):
+    assert Settings.parse(given_settings).log_config({}).retention_ms == expected
+
+
+def test_a_log_gets_what_its_topic_says_and_the_brokers_values_for_the_rest():
+    settings = Settings.parse({"log.segment.bytes": "5000", "message.max.bytes": "77"})
+    config = settings.log_config({"segment.bytes": "6000", "cleanup.policy": "compact"})
+    assert config.segment_bytes == 6000
+    assert config.max_message_bytes == 77
+    assert config.cleanup_policy == frozenset({"compact"})
+    assert config.flush_messages == 1
+
+
+def test_what_is_altered_on_the_broker_wins_over_all_brokers_and_over_the_start():
+    settings = Settings.parse({"log.retention.ms": "1"})
+    changes = []
+    settings.on_change(lambda: changes.append(settings.log_retention_ms))
+    settings.set_dynamic(Source.CLUSTER, {"log.retention.ms": "2"})
+    settings.set_dynamic(Source.BROKER, {"log.retention.ms": "3"})
+    settings.set_dynamic(Source.BROKER, {})
+    settings.set_dynamic(Source.CLUSTER, {})
+    assert changes == [2, 3, 2, 1]
+
+
+def test_only_what_can_change_live_is_altered():
+    settings = Settings()
+    with pytest.raises(ConfigError, match=r"Cannot update these configs dynamically: Set\(num.partitions\)"):
+        settings.set_dynamic(Source.BROKER, {"num.partitions": "3"})
+    with pytest.raises(ConfigError, match="Not a number"):
+        settings.set_dynamic(Source.BROKER, {"log.retention.ms": "x"})
+    assert settings.num_partitions == 1
+
+
+def test_a_described_value_names_every_place_that_speaks_of_it():
+    settings = Settings.parse({"log.retention.hours": "5"})
+    settings.set_dynamic(Source.CLUSTER, {"log.retention.ms": "9"})
+    (entry,) = [entry for entry in settings.describe_topic({"retention.ms": "8"}) if entry.name == "retention.ms"]
+    assert (entry.value, entry.source, entry.kind, entry.read_only) == ("8", Source.TOPIC, Kind.LONG, False)
+    assert [tuple(synonym) for synonym in entry.synonyms] == [
+        ("retention.ms", "8", Source.TOPIC),
+        ("log.retention.ms", "9", Source.CLUSTER),
+        ("log.retention.hours", "5", Source.STATIC),
+        ("log.retention.hours", "168", Source.DEFAULT),
+    ]
+
+
+def test_described_broker_settings_say_whether_they_can_be_altered():
+    described = {entry.name: entry for entry in Settings().describe_broker()}
+    assert described["num.partitions"].read_only
+    assert not described["log.retention.ms"].read_only
+    assert described["log.retention.ms"].value is None
+    assert {entry.read_only for entry in described.values()} == {
+        setting.change is not Change.LIVE for setting in BROKER_SETTINGS.values()
+    }
+
+
+def test_a_feature_that_clients_set_is_restored_unless_the_start_says_otherwise():
+    settings = Settings()
+    settings.restore_feature("transaction.version", 1)
+    assert settings.transaction_version == 1
+    settings = Settings.parse({"transaction.version": "2"})
+    settings.restore_feature("transaction.version", 1)
+    assert settings.transaction_version == 2
+    settings.set_feature("transaction.version", 1)
+    settings.set_dynamic(Source.BROKER, {"log.retention.ms": "5"})
+    assert settings.transaction_version == 1
+
+
+def test_clients_are_told_the_advertised_address():
+    assert Settings().advertised("127.0.0.1", 9) == ("127.0.0.1", 9)
+    assert Settings.parse({"advertised.listeners": "PLAINTEXT://kafka:19"}).advertised("::1", 9) == ("kafka", 19)
+    assert Settings().advertised("0.0.0.0", 9)[0] not in ("0.0.0.0", "")
+    assert parse_listener("[::1]:5") == ("::1", 5)
+    for wrong in ("SSL://host:1", "host", "host:0", "PLAINTEXT://a:1,PLAINTEXT://b:2"):
+        assert "PLAINTEXT://host:port" in refusal(advertised_listeners=wrong)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(BROKER_SETTINGS)), st.text(max_size=20), max_size=3))
+def test_any_text_is_a_value_or_a_config_error(values):
+    try:
+        settings = Settings.parse(values)
+    except ConfigError:
+        return
+    settings.log_config({})
+    assert settings.node_id >= 0
+
+
+@given(st.integers(-LONG_MAX - 1, LONG_MAX), st.sampled_from(sorted(TOPIC_SETTINGS)))
+def test_a_number_that_a_topic_setting_takes_reaches_the_log(number, name):
+    settings = Settings()
+    try:
+        settings.check_topic({name: str(number)})
+    except ConfigError:
+        return
+    settings.log_config({name: str(number)})

@@ -1,0 +1,171 @@
+"""Killed and started again: the same groups, the same offsets, the same things pending."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.coordinator.group.states import State
+from fencepost.errors import ErrorCode
+from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, join_together, settle, stable, start
+
+
+def test_members_go_on_in_their_generation(play):
+    async def story(world: World) -> None:
+        clients = [Client(world, name) for name in "abc"]
+        await stable(world, *clients)
+        before = world.groups.describe(GROUP)
+        world.restart()
+        assert world.groups.describe(GROUP) == before
+        assert [client.heartbeat() for client in clients] == [ErrorCode.NONE] * 3
+        assert (await clients[1].sync()).assignment == clients[1].member_id.encode()
+        assert await world.commit(5, clients[2].identity) is ErrorCode.NONE
+
+    play(story)
+
+
+def test_sessions_begin_anew_when_a_group_is_loaded(play):
+    async def story(world: World) -> None:
+        alive, dead = Client(world, "a"), Client(world, "b")
+        await stable(world, alive, dead)
+        await world.advance(SESSION_MS - 1)
+        world.restart()
+        await world.advance(SESSION_MS - 1)
+        assert alive.heartbeat() is ErrorCode.NONE
+        await world.advance(1)
+        assert dead.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+        assert (await alive.join_and_sync()).error is ErrorCode.NONE
+
+    play(story)
+
+
+def test_a_rebalance_under_way_falls_back_to_the_generation_before(play):
+    async def story(world: World) -> None:
+        clients = [Client(world, name) for name in "ab"]
+        await stable(world, *clients)
+        late = Client(world, "c")
+        await start(late.join())
+        await join_together(world, *clients)
+        assert clients[0].generation == 2
+        world.restart()
+        assert clients[0].heartbeat() is ErrorCode.ILLEGAL_GENERATION
+        assert late.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+        await stable(world, *clients)
+
+    play(story)
+
+
+def test_an_empty_group_remembers_its_generation(play):
+    async def story(world: World) -> None:
+        client = Client(world, "a")
+        await stable(world, client)
+        await client.leave()
+        world.restart()
+        assert world.state == "Empty"
+        again = Client(world, "b")
+        await stable(world, again)
+        assert again.generation == 3
+
+    play(story)
+
+
+def test_pending_offsets_are_pending_again_and_end_with_their_marker(play):
+    async def story(world: World) -> None:
+        await world.commit_in_transaction(5, producer_id=9)
+        await world.commit_in_transaction(6, producer_id=8, partition=1)
+        await world.commit_in_transaction(7, producer_id=7, partition=2)
+        world.end_transaction(7, commit=True)
+        world.restart()
+        fetched = await world.fetch(0, 1, 2, require_stable=True)
+        assert [one.error for one in fetched] == [
+            ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE,
+        ]  # fmt: skip
+        world.end_transaction(9, commit=True)
+        world.end_transaction(8, commit=False)
+        for _ in range(2):
+            fetched = await world.fetch(0, 1, 2, require_stable=True)
+            assert [one.offset for one in fetched] == [5, -1, 7]
+            world.restart()
+
+    play(story)
+
+
+def test_a_marker_for_a_shard_that_was_never_used_is_found_when_it_is(play):
+    async def story(world: World) -> None:
+        world.topics.ensure_internal("__consumer_offsets")
+        world.end_transaction(9, commit=True)
+        await world.commit(1)
+        assert await world.committed() == 1
+
+    play(story)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("commit"), st.integers(0, 2), st.integers(0, 99)),
+        st.tuples(st.just("txn"), st.integers(0, 2), st.integers(0, 2)),
+        st.tuples(st.just("end"), st.integers(0, 2), st.booleans()),
+        st.tuples(st.just("delete topic"), st.just(0), st.just(0)),
+        st.tuples(st.just("join"), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("leave"), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("delete group"), st.just(0), st.just(0)),
+        st.tuples(st.just("time"), st.integers(0, 100), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60)
+@given(steps)
+def test_whatever_happened_a_restart_finds_what_was_there(steps):
+    """The state in memory is what replaying the log gives: except for rebalances, which start over."""
+
+    async def story(world: World) -> None:
+        clients = [Client(world, str(number), instance_id=f"i-{number}") for number in range(3)]
+        for what, which, value in steps:
+            if what == "commit" and world.state in ("none", "Empty"):
+                await world.commit(value, partition=which)
+            elif what == "txn":
+                await world.commit_in_transaction(value, producer_id=which, partition=value)
+            elif what == "end":
+                world.end_transaction(which, commit=value)
+            elif what == "delete topic":
+                world.groups.topics_deleted(["t"])
+            elif what == "join":
+                clients[which].member_id = ""
+                await start(clients[which].join_and_sync())
+            elif what == "leave":
+                await clients[which].leave()
+            elif what == "delete group":
+                await world.groups.delete_group(GROUP)
+            elif what == "time":
+                await world.advance(which * 1000)
+        await settle()
+        before = snapshot(world)
+        world.restart()
+        after = snapshot(world)
+        assert after[0] == before[0]
+        if before[1] in (State.EMPTY.value, State.STABLE.value) and world.log().log_end_offset:
+            assert after[1:] == before[1:]
+
+    def snapshot(world: World):
+        shards = {
+            shard.partition: (shard.machine.offsets._committed, shard.machine.offsets._pending)
+            for shard in world.groups._shards
+            if shard.machine.groups  # one that was opened and never used need not be there again
+        }
+        described = world.groups.describe(GROUP)
+        return shards, world.state, described
+
+    with tempfile.TemporaryDirectory() as directory:
+
+        async def main() -> None:
+            world = World(Path(directory))
+            await story(world)
+            world.groups.stop()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+
+        asyncio.run(main())

@@ -1,0 +1,240 @@
+"""How a transaction ends, and that it does: killed at every step, on disks that fail, on topics that vanish."""
+
+import asyncio
+
+import pytest
+
+from fencepost.coordinator.txn.states import TransactionState as S
+from fencepost.coordinator.txn.steps import Step
+from fencepost.errors import ErrorCode, KafkaError
+from tests.unit.coordinator.memory import MemoryTopics, Sync
+from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig, code_of, run, settle
+
+
+class Killed(Exception):
+    """Nothing that the coordinator could catch and go on from."""
+
+
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+def test_the_steps_come_in_their_order(outcome):
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.produce(producer, P0)
+        await rig.produce(producer, P1)
+        await rig.end(producer, outcome, V2)
+        await settle()
+        assert sorted(rig.steps) == list(Step)
+        assert rig.steps[:7] == list(Step)[:7]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("power_loss", [False, True], ids=["killed", "power lost"])
+@pytest.mark.parametrize("version", [V1, V2], ids=["old protocol", "new protocol"])
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+@pytest.mark.parametrize("step", list(Step))
+def test_a_transaction_is_whole_wherever_the_broker_is_killed(step, outcome, version, power_loss):
+    async def scenario() -> None:
+        rig = Rig(MemoryTopics(Sync.SOON))
+        producer = await rig.init()
+        for where in (P0, P1, OFFSETS):
+            await rig.produce(producer, where)
+        await settle()
+
+        def kill(reached: Step) -> None:
+            if reached is step:
+                rig.on_step = None
+                # Nothing after this instant may reach a disk.
+                rig.coordinator.stop()
+                for log in rig.topics.logs.values():
+                    log.fails = True
+                raise Killed
+
+        rig.on_step = kill
+        answered = await _is_answered(rig.end(producer, outcome, version))
+        assert answered is (step is Step.COMPLETE_DURABLE)
+        await settle()
+        for log in rig.topics.logs.values():
+            log.fails = False
+        rig.restart(power_loss=power_loss)
+        live = rig.table()
+        await settle()
+
+        partitions = [rig.topics.data(*where) for where in (P0, P1, OFFSETS)]
+        seen = {log.outcomes()[b"v"] for log in partitions}
+        assert len(seen) == 1, "every partition shows the same"
+        decided = step >= Step.PREPARE_DURABLE or (step is Step.PREPARE_APPENDED and not power_loss)
+        assert seen == ({_past_tense(outcome)} if decided else {"open"})
+        assert live[ID].producer_id == producer.producer_id
+
+        following = await rig.end(producer, outcome, version)
+        assert {log.outcomes()[b"v"] for log in partitions} == {_past_tense(outcome)}
+        assert following.epoch == producer.epoch + (version is V2)
+        assert not any(log.has_open_transaction for log in partitions)
+        assert rig.group_markers[-1][-1] is outcome.value
+        rig.coordinator.stop()
+        await settle()
+
+    asyncio.run(scenario())
+
+
+def _past_tense(outcome) -> str:
+    return "committed" if outcome is COMMIT else "aborted"
+
+
+async def _is_answered(request) -> bool:
+    try:
+        await request
+    except (Killed, KafkaError):
+        return False
+    return True
+
+
+def test_no_marker_is_written_before_the_outcome_is_durable():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0)
+        state = rig.topics.state_log(ID)
+        state.sync_mode = Sync.BY_HAND
+        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
+        await settle()
+        assert rig.state().state is S.PREPARE_COMMIT
+        assert rig.topics.data(*P0).markers(producer.producer_id) == []
+        state.sync()
+        await settle()
+        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, True)]
+        await ending
+
+    run(scenario)
+
+
+def test_a_transaction_is_not_over_before_every_marker_is_durable():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0, P1)
+        slow = rig.topics.data(*P1)
+        slow.sync_mode = Sync.BY_HAND
+        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
+        await settle()
+        assert rig.state().state is S.PREPARE_COMMIT
+        assert not ending.done()
+        slow.sync()
+        await ending
+        assert rig.state().state is S.COMPLETE_COMMIT
+
+    run(scenario)
+
+
+def test_the_answer_does_not_wait_for_the_last_record():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0)
+        data = rig.topics.data(*P0)
+        data.sync_mode = Sync.BY_HAND
+        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
+        await settle()
+        rig.topics.state_log(ID).sync_mode = Sync.BY_HAND
+        data.sync()
+        await ending
+        assert Step.COMPLETE_DURABLE not in rig.steps
+
+    run(scenario)
+
+
+def test_a_partition_on_a_failing_disk_holds_up_its_own_transaction_alone():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0, P1)
+        broken = rig.topics.data(*P1)
+        broken.fails = True
+        ending = asyncio.ensure_future(code_of(rig.end(producer, COMMIT, V1)))
+        await settle()
+        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, True)]
+
+        other = await rig.init(name="other")
+        await rig.coordinator.add_partitions("other", other, [P0], V1)
+        await rig.coordinator.end("other", other, COMMIT, V1)
+
+        for _ in range(4):
+            rig.clock.advance(1_600)
+            await settle()
+        assert await ending is ErrorCode.CONCURRENT_TRANSACTIONS
+        broken.fails = False
+        rig.clock.advance(10_000)
+        await settle()
+        assert rig.state().state is S.COMPLETE_COMMIT
+        assert broken.markers(producer.producer_id) == [(0, True)]
+        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, True)], "written once"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+def test_a_topic_that_was_deleted_meanwhile_is_left_out(outcome):
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0, P1)
+        rig.topics.delete(P1[0])
+        await rig.end(producer, outcome, V1)
+        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, outcome.value)]
+
+    run(scenario)
+
+
+def test_a_partition_that_has_seen_a_newer_epoch_has_nothing_to_end():
+    """Kafka gave up the whole transaction here and left it in its prepare state for ever (KAFKA-19999)."""
+
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0, P1)
+        rig.topics.data(*P0).append_marker(producer.producer_id, 9, False, 0, 2)
+        await rig.end(producer, COMMIT, V1)
+        assert rig.state().state is S.COMPLETE_COMMIT
+        assert rig.topics.data(*P1).markers(producer.producer_id) == [(0, True)]
+
+    run(scenario)
+
+
+def test_a_failing_log_of_the_coordinator_delays_the_end_but_does_not_lose_it():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0)
+        data, state = rig.topics.data(*P0), rig.topics.state_log(ID)
+        data.sync_mode = Sync.BY_HAND
+        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
+        await settle()
+        state.fails = True
+        data.sync()
+        await settle()
+        assert rig.state().state is S.PREPARE_COMMIT
+        state.fails = False
+        rig.clock.advance(200)
+        await ending
+        assert rig.state().state is S.COMPLETE_COMMIT
+
+    run(scenario)
+
+
+def test_a_client_that_hangs_up_does_not_stop_the_end():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0)
+        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
+        await asyncio.sleep(0)
+        ending.cancel()
+        await settle()
+        assert rig.state().state is S.COMPLETE_COMMIT
+
+    run(scenario)
+
+
+def test_many_partitions_get_their_markers():
+    async def scenario(rig: Rig) -> None:
+        rig.topics.create("wide", 250)
+        producer = await rig.init()
+        partitions = [("wide", number) for number in range(250)]
+        await rig.add(producer, *partitions)
+        await rig.end(producer, COMMIT, V1)
+        assert all(rig.topics.data(*where).markers(producer.producer_id) == [(0, True)] for where in partitions)
+
+    run(scenario)

@@ -1,0 +1,415 @@
+"""What clients see: requests in, answers out, records in the logs."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from fencepost.coordinator.txn.coordinator import PATIENCE_MS
+from fencepost.coordinator.txn.decide import Producer
+from fencepost.coordinator.txn.listing import Filter
+from fencepost.coordinator.txn.model import encode
+from fencepost.coordinator.txn.pattern import Pattern
+from fencepost.coordinator.txn.states import TransactionState as S
+from fencepost.errors import ErrorCode, KafkaError
+from tests.unit.coordinator.memory import Sync
+from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig, code_of, run, settle
+
+# -- the two protocols ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+def test_the_old_protocol_from_beginning_to_end(outcome):
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        for _ in range(3):
+            await rig.add(producer, P0, P1)
+            for where in (P0, P1):
+                rig.topics.data(*where).write(*producer)
+            assert await rig.end(producer, outcome, V1) == producer
+            assert await rig.end(producer, outcome, V1) == producer, "a repeated EndTxn is answered alike"
+        for where in (P0, P1):
+            assert rig.topics.data(*where).markers(producer.producer_id) == [(producer.epoch, outcome.value)] * 3
+            assert not rig.topics.data(*where).has_open_transaction
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+def test_the_new_protocol_from_beginning_to_end(outcome):
+    async def scenario(rig: Rig) -> None:
+        producer = first = await rig.init()
+        for _ in range(3):
+            await rig.produce(producer, P0)
+            await rig.produce(producer, P1)
+            following = await rig.end(producer, outcome, V2)
+            assert following == Producer(producer.producer_id, producer.epoch + 1)
+            assert await rig.end(producer, outcome, V2) == following, "a repeated EndTxn is answered alike"
+            producer = following
+        expected = [(first.epoch + n, outcome.value) for n in (1, 2, 3)]
+        assert rig.topics.data(*P0).markers(producer.producer_id) == expected
+
+    run(scenario)
+
+
+def test_an_abort_of_nothing_raises_the_epoch():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        following = await rig.end(producer, ABORT, V2)
+        assert following.epoch == producer.epoch + 1
+        assert await code_of(rig.produce(producer)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+    run(scenario)
+
+
+def test_offsets_in_a_transaction_are_shown_to_the_group_coordinator():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0, OFFSETS)
+        await rig.end(producer, COMMIT, V1)
+        assert rig.group_markers == [(*OFFSETS, producer.producer_id, producer.epoch, True)]
+
+    run(scenario)
+
+
+def test_used_up_epochs_lead_on_to_a_new_producer_id():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        rig.coordinator._table.apply(_at_epoch(rig, 32766), -1)
+        producer = Producer(producer.producer_id, 32766)
+        await rig.produce(producer)
+        following = await rig.end(producer, COMMIT, V2)
+        assert following.producer_id != producer.producer_id and following.epoch == 0
+        assert await rig.end(producer, COMMIT, V2) == following
+        await rig.produce(following)
+        assert (await rig.end(following, COMMIT, V2)).epoch == 1
+        assert rig.topics.data(*P0).markers(producer.producer_id) == [(32767, True)]
+
+    run(scenario)
+
+
+def _at_epoch(rig: Rig, epoch: int):
+    """The present state under another epoch, as a record: walking there takes too long."""
+    present = rig.state()
+    return replace(encode(replace(present, producer_epoch=epoch)), offset=present.offset)
+
+
+# -- InitProducerId ---------------------------------------------------------------------------------------------------
+
+
+def test_idempotent_producers_get_ids_without_a_trace():
+    async def scenario(rig: Rig) -> None:
+        first = await rig.coordinator.init_producer_id(None, 0)
+        second = await rig.coordinator.init_producer_id(None, 0)
+        assert first.epoch == second.epoch == 0
+        assert first.producer_id != second.producer_id
+        assert rig.table() == {}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "timeout_ms", "code"),
+    [
+        ("", 1000, ErrorCode.INVALID_REQUEST),
+        (ID, 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (ID, -1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (ID, 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (ID, 900_000, ErrorCode.NONE),
+    ],
+)
+def test_ids_and_timeouts_have_limits(name, timeout_ms, code):
+    async def scenario(rig: Rig) -> None:
+        assert await code_of(rig.init(timeout_ms=timeout_ms, name=name)) is code
+
+    run(scenario)
+
+
+def test_a_successor_aborts_what_was_open_and_fences_its_predecessor():
+    async def scenario(rig: Rig) -> None:
+        old = await rig.init()
+        await rig.produce(old)
+        new = await rig.init()
+        assert new == Producer(old.producer_id, old.epoch + 2), "one epoch to fence, one for the new owner"
+        assert rig.topics.data(*P0).outcomes() == {b"v": "aborted"}
+        assert await code_of(rig.add(old)) is ErrorCode.PRODUCER_FENCED
+        assert await code_of(rig.produce(old)) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await code_of(rig.end(old, COMMIT, V1)) is ErrorCode.PRODUCER_FENCED
+        assert await code_of(rig.end(old, COMMIT, V2)) is ErrorCode.PRODUCER_FENCED
+        assert await code_of(rig.init(old)) is ErrorCode.PRODUCER_FENCED
+        await rig.produce(new, value=b"new")
+        await rig.end(new, COMMIT, V2)
+        assert rig.topics.data(*P0).outcomes() == {b"v": "aborted", b"new": "committed"}
+
+    run(scenario)
+
+
+def test_a_repeated_init_is_recognised_after_a_restart():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        following = await rig.init(producer)
+        rig.restart(power_loss=True)
+        assert await rig.init(producer) == following
+
+    run(scenario)
+
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_no_answer_leaves_before_its_record_is_durable():
+    async def scenario(rig: Rig) -> None:
+        init = asyncio.ensure_future(rig.init())
+        await settle()
+        assert not init.done()
+        rig.topics.sync_all()
+        producer = await init
+        first = asyncio.ensure_future(rig.add(producer, P0))
+        await settle()
+        second = asyncio.ensure_future(rig.add(producer, P0))
+        await settle()
+        assert not first.done()
+        assert not second.done(), "it rests on a record that may still be lost"
+        rig.topics.sync_all()
+        await first
+        await second
+
+    run(scenario, Sync.BY_HAND)
+
+
+def test_a_registered_partition_needs_no_waiting_once_it_is_durable():
+    async def scenario(rig: Rig) -> None:
+        init = asyncio.ensure_future(rig.init())
+        await settle()
+        rig.topics.sync_all()
+        producer = await init
+
+        def register():
+            return rig.coordinator.add_partitions_from_produce(ID, *producer, [P0])
+
+        first = asyncio.ensure_future(register())
+        await settle()
+        second = asyncio.ensure_future(register())
+        await settle()
+        assert not first.done() and not second.done()
+        rig.topics.sync_all()
+        await asyncio.gather(first, second)
+        assert register() is None
+        assert len(rig.topics.state_log(ID).batches) == 2
+
+    run(scenario, Sync.BY_HAND)
+
+
+def test_a_transaction_that_timed_out_while_its_registration_was_on_the_way_takes_no_records():
+    async def scenario(rig: Rig) -> None:
+        init = asyncio.ensure_future(rig.init(timeout_ms=1000))
+        await settle()
+        rig.topics.sync_all()
+        producer = await init
+        writing = asyncio.ensure_future(rig.produce(producer))
+        await settle()
+        rig.clock.advance(20_000)
+        rig.topics.sync_all()
+        for _ in range(5):
+            await settle()
+            rig.topics.sync_all()
+        assert await code_of(writing) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert rig.topics.data(*P0).outcomes() == {}
+
+    run(scenario, Sync.BY_HAND)
+
+
+def test_requests_wait_for_a_transaction_that_is_being_ended_but_not_for_ever():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0)
+        rig.topics.data(*P0).sync_mode = Sync.BY_HAND
+        requests = [
+            asyncio.ensure_future(code_of(request))
+            for request in (
+                rig.end(producer, COMMIT, V1),
+                rig.end(producer, COMMIT, V1),
+                rig.add(producer, P1),
+                rig.init(),
+                rig.produce(producer, P1),
+            )
+        ]
+        await settle()
+        assert not any(request.done() for request in requests)
+        rig.clock.advance(PATIENCE_MS)
+        assert set(await asyncio.gather(*requests)) == {ErrorCode.CONCURRENT_TRANSACTIONS}
+
+        waiting = [asyncio.ensure_future(rig.end(producer, COMMIT, V1)), asyncio.ensure_future(rig.init())]
+        await settle()
+        rig.topics.data(*P0).sync()
+        committed, new = await asyncio.gather(*waiting)
+        assert (committed, new.epoch) == (producer, producer.epoch + 1)
+
+    run(scenario)
+
+
+def test_two_successors_at_once_get_different_epochs():
+    async def scenario(rig: Rig) -> None:
+        old = await rig.init()
+        await rig.produce(old)
+        owners = await asyncio.gather(*(rig.init() for _ in range(5)))
+        assert len(set(owners)) == 5
+        assert await rig.end(max(owners), ABORT, V2)
+
+    run(scenario)
+
+
+# -- the produce path -------------------------------------------------------------------------------------------------
+
+
+def test_records_are_taken_only_for_partitions_that_were_registered():
+    async def scenario(rig: Rig) -> None:
+        def verify(producer: Producer, *partitions) -> ErrorCode:
+            try:
+                rig.coordinator.verify_partitions(ID, *producer, partitions)
+            except KafkaError as error:
+                return error.code
+            return ErrorCode.NONE
+
+        assert verify(Producer(1, 0), P0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        producer = await rig.init()
+        assert verify(producer, P0) is ErrorCode.INVALID_TXN_STATE
+        await rig.add(producer, P0)
+        assert verify(producer, P0) is ErrorCode.NONE
+        assert verify(producer, P0, P1) is ErrorCode.INVALID_TXN_STATE
+        assert verify(Producer(producer.producer_id, 5), P0) is ErrorCode.INVALID_PRODUCER_EPOCH
+        with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
+            rig.coordinator.verify_partitions(ID, *producer, [P1], missing=ErrorCode.TRANSACTION_ABORTABLE)
+        rig.topics.data(*P0).sync_mode = Sync.BY_HAND
+        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
+        await settle()
+        assert verify(producer, P0) is ErrorCode.NOT_ENOUGH_REPLICAS, "which producers retry"
+        rig.topics.data(*P0).sync()
+        await ending
+        assert verify(producer, P0) is ErrorCode.INVALID_TXN_STATE, "a late Produce opens no transaction"
+        rig.settings.transaction_partition_verification_enable = False
+        assert verify(producer, P0) is ErrorCode.NONE
+
+    run(scenario)
+
+
+def test_a_failing_log_of_the_coordinator_is_something_that_clients_retry():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        rig.topics.state_log(ID).fails = True
+        assert await code_of(rig.init()) is ErrorCode.NOT_COORDINATOR
+        assert await code_of(rig.add(producer)) is ErrorCode.NOT_COORDINATOR
+        assert await code_of(rig.produce(producer)) is ErrorCode.NOT_ENOUGH_REPLICAS
+        rig.topics.state_log(ID).fails = False
+        await rig.produce(producer)
+        rig.topics.state_log(ID).fails = True
+        assert await code_of(rig.end(producer, COMMIT, V2)) is ErrorCode.NOT_COORDINATOR
+        rig.topics.state_log(ID).fails = False
+        await rig.end(producer, COMMIT, V2)
+        assert rig.topics.data(*P0).outcomes() == {b"v": "committed"}
+
+    run(scenario)
+
+
+# -- unasked ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_timeout_aborts_and_fences():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init(timeout_ms=15_000)
+        await rig.produce(producer)
+        rig.clock.advance(10_000)
+        await settle()
+        assert rig.state().state is S.ONGOING
+        rig.clock.advance(10_000)
+        await settle()
+        assert (rig.state().state, rig.state().producer_epoch) == (S.COMPLETE_ABORT, producer.epoch + 1)
+        assert rig.topics.data(*P0).outcomes() == {b"v": "aborted"}
+        assert await code_of(rig.end(producer, COMMIT, V1)) is ErrorCode.PRODUCER_FENCED
+        assert await code_of(rig.end(producer, COMMIT, V2)) is ErrorCode.PRODUCER_FENCED
+        assert await code_of(rig.produce(producer)) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+    run(scenario)
+
+
+def test_a_producer_that_timed_out_may_go_on_after_an_abort():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init(timeout_ms=15_000)
+        await rig.produce(producer)
+        rig.clock.advance(30_000)
+        await settle()
+        following = await rig.end(producer, ABORT, V2)
+        assert following.epoch == producer.epoch + 1
+        await rig.produce(following)
+        await rig.end(following, COMMIT, V2)
+
+    run(scenario)
+
+
+def test_a_timeout_is_tried_again_when_the_log_fails():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init(timeout_ms=1000)
+        await rig.add(producer)
+        rig.topics.state_log(ID).fails = True
+        rig.clock.advance(20_000)
+        await settle()
+        assert rig.state().state is S.ONGOING
+        rig.topics.state_log(ID).fails = False
+        rig.clock.advance(10_000)
+        await settle()
+        assert rig.state().state is S.COMPLETE_ABORT
+
+    run(scenario)
+
+
+def test_silent_ids_are_forgotten_and_others_not():
+    async def scenario(rig: Rig) -> None:
+        producers = {name: await rig.init(name=name, timeout_ms=900_000) for name in (ID, "silent", "a", "b")}
+        rig.settings.transactional_id_expiration_ms = 3_600_000
+        rig.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms = 10**12
+        rig.clock.advance(1_000_000)
+        await rig.add(producers[ID])
+        rig.clock.advance(6_300_000)
+        await settle()
+        assert set(rig.table()) == {ID}, "whose transaction was open until a moment ago"
+        rig.restart(power_loss=True)
+        assert set(rig.table()) == {ID}
+        assert (await rig.init(name="silent")).producer_id != producers["silent"].producer_id
+
+    run(scenario)
+
+
+# -- for admins -------------------------------------------------------------------------------------------------------
+
+
+def test_transactions_are_listed_by_state_producer_duration_and_pattern():
+    async def scenario(rig: Rig) -> None:
+        producers = {name: await rig.init(name=name) for name in ("shop", "shop-2", "till")}
+        await rig.add(producers["shop"])
+        rig.clock.advance(5_000)
+
+        def names(**conditions) -> set[str]:
+            return {transaction.transactional_id for transaction in rig.coordinator.list(Filter(**conditions))}
+
+        assert names() == {"shop", "shop-2", "till"}
+        assert names(states=["Ongoing"]) == {"shop"}
+        assert names(states=["Empty", "Nonsense"]) == {"shop-2", "till"}
+        assert names(states=["Nonsense"]) == set()
+        assert Filter(states=["Empty", "Nonsense"]).unknown_states == ["Nonsense"]
+        assert names(producer_ids=[producers["till"].producer_id]) == {"till"}
+        assert names(states=["Ongoing"], longer_than_ms=4_000) == {"shop"}
+        assert names(states=["Ongoing"], longer_than_ms=5_000) == set()
+        assert names(pattern=Pattern("shop.*")) == {"shop", "shop-2"}
+        assert names(pattern=Pattern("hop")) == set()
+
+    run(scenario)
+
+
+def test_an_unknown_id_cannot_be_described():
+    async def scenario(rig: Rig) -> None:
+        with pytest.raises(KafkaError, match="TRANSACTIONAL_ID_NOT_FOUND"):
+            rig.coordinator.describe("nobody")
+        with pytest.raises(KafkaError, match="INVALID_REQUEST"):
+            rig.coordinator.describe("")
+
+    run(scenario)
