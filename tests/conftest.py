@@ -9,9 +9,11 @@ import contextlib
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -134,12 +136,14 @@ def _first_line(process: "subprocess.Popen[str]", timeout_s: float) -> str:
 
 
 @pytest.fixture(scope="session")
-def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RunningBroker]]:
+def start_broker() -> Iterator[Callable[..., RunningBroker]]:
     """Starts another broker: `start_broker({"auto.create.topics.enable": "false"})`. All are stopped at the end."""
     started: list[RunningBroker] = []
+    homes: list[Path] = []
 
     def start(settings: Mapping[str, str] | None = None, directory: Path | None = None) -> RunningBroker:
-        home = tmp_path_factory.mktemp("broker")
+        home = Path(tempfile.mkdtemp(prefix="broker-"))
+        homes.append(home)
         broker = RunningBroker(directory or home / "data", {**SETTINGS, **(settings or {})}, home / "log")
         started.append(broker)
         return broker.start()
@@ -148,6 +152,8 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     for broker in started:
         broker.stop()
     found = [text for broker in started for text in broker.tracebacks()]
+    for home in homes:
+        shutil.rmtree(home, ignore_errors=True)
     assert not found, "a broker stumbled:\n" + "\n".join(found)
 
 

@@ -6,6 +6,7 @@ heap, garbage collector and `server.properties` of its distribution, one node th
 
 import contextlib
 import enum
+import os
 import shutil
 import signal
 import socket
@@ -76,13 +77,18 @@ class Server(ABC):
     def _prepare(self) -> list[str]:
         """Everything before the start that is not timed, and the command that starts."""
 
+    def _environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
     def start(self) -> "Server":
         """Start and measure the time to the first answered request."""
         self.port = self.port or free_port()
         command = self._prepare()
         with self.log_path.open("ab") as log:
             before = time.perf_counter()
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment()
+            )
         while not answers(self.port):
             if self._process.poll() is not None or time.perf_counter() - before > START_TIMEOUT_S:
                 tail = self.log_path.read_text(errors="replace")[-2000:]
@@ -130,9 +136,13 @@ class Fencepost(Server):
 
     def _prepare(self) -> list[str]:
         options = [word for key, value in self.settings.items() for word in ("--set", f"{key}={value}")]
-        beside = Path(sys.executable).parent / "fencepost"
-        program = [str(beside)] if beside.exists() else [sys.executable, "-m", "fencepost"]
+        program = [sys.executable, "-m", "fencepost.cli.main"]
         return [*program, "up", str(self.directory), "--host", "127.0.0.1", "--port", str(self.port), *options]
+
+    def _environment(self) -> dict[str, str]:
+        """This source tree's fencepost, installed or not."""
+        path = os.pathsep.join(filter(None, [str(java.ROOT / "src"), os.environ.get("PYTHONPATH")]))
+        return {**os.environ, "PYTHONPATH": path}
 
 
 class ApacheKafka(Server):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+LOGGING = ROOT / "tools" / "kafka" / "log4j2.properties"
+
 #: `kafka-run-class.sh` gives these to every Kafka program.
 PERFORMANCE_OPTIONS = (
     "-server",
@@ -25,6 +27,8 @@ SERVER_HEAP = ("-Xmx1G", "-Xms1G")
 #: `kafka-producer-perf-test.sh` and its consumer twin; the other tools get 256 MB.
 PERF_HEAP = ("-Xmx512M",)
 TOOL_HEAP = ("-Xmx256M",)
+#: For programs that end after a second: do not spend another one on compiling them well.
+QUICK = ("-Xmx256M", "-XX:TieredStopAtLevel=1")
 
 
 class JavaMissing(RuntimeError):
@@ -68,6 +72,7 @@ def command(
         java_home_binary(),
         *heap,
         *PERFORMANCE_OPTIONS,
+        f"-Dlog4j2.configurationFile={LOGGING}",
         "-cp",
         class_path(*more_classes),
         main,

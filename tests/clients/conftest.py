@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.clients.facade import Client
 from tests.clients.registry import CLIENTS
+from tests.conftest import RunningBroker
 
 
 @pytest.fixture
@@ -27,3 +29,23 @@ def open_client(bootstrap: str) -> Iterator[Callable[[str], Client]]:
     yield open_one
     for client in opened:
         client.close()
+
+
+@pytest.fixture(scope="session")
+def strict_broker(start_broker: Callable[..., RunningBroker], is_original: bool) -> RunningBroker:
+    """One that creates no topic unasked."""
+    if is_original:
+        pytest.skip("needs a broker with other settings")
+    return start_broker({"auto.create.topics.enable": "false"})
+
+
+@pytest.fixture
+def strict_client(request: pytest.FixtureRequest, strict_broker: RunningBroker) -> Iterator[Client]:
+    opened = request.module.CLIENT(strict_broker.bootstrap)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def strict_admin(strict_broker: RunningBroker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": strict_broker.bootstrap})

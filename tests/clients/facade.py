@@ -173,6 +173,8 @@ class Client(ABC):
     fences_by_generation = True
     #: What a consumer says whose place in the group another has taken.
     replaced: ClassVar[tuple[str, ...]] = ("FENCED_INSTANCE_ID",)
+    #: What a producer says of a topic that is not there.
+    no_such_topic: ClassVar[tuple[str, ...]] = ("UNKNOWN_TOPIC_OR_PARTITION",)
     assignors: ClassVar[tuple[str, ...]] = ("range",)
 
     @abstractmethod

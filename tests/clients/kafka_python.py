@@ -42,8 +42,12 @@ class KafkaPythonProducer(Producer):
     def __init__(self, **config: Any) -> None:
         self.native = kafka.KafkaProducer(**config)
         if config.get("transactional_id"):
-            with named_errors():
-                self.native.init_transactions()
+            try:
+                with named_errors():
+                    self.native.init_transactions()
+            except Refused:
+                self.close()
+                raise
 
     def deliver(self, *messages: Message) -> list[Sent]:
         with named_errors():
@@ -78,7 +82,8 @@ class KafkaPythonProducer(Producer):
             self.native.send_offsets_to_transaction(positions(offsets), membership)
 
     def close(self) -> None:
-        self.native.close(timeout=2)
+        with contextlib.suppress(kafka.errors.KafkaError):
+            self.native.close(timeout=2)
 
 
 class KafkaPythonConsumer(Consumer):
@@ -93,6 +98,10 @@ class KafkaPythonConsumer(Consumer):
             self.native.topics()
 
     def poll(self, timeout_s: float = 0.05) -> list[Message]:
+        coordinator = self.native._coordinator
+        if coordinator.rejoining:
+            # A poll that ends amid a join may forget that it was joining, and the join is never finished.
+            coordinator.request_rejoin()
         with named_errors():
             found = self.native.poll(int(timeout_s * 1000))
         return [_message(each) for batch in found.values() for each in batch]

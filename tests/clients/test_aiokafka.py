@@ -1,5 +1,6 @@
 """x"""
 from tests.clients.behaviour.records import Records
+from tests.clients.behaviour.topics import Topics
 from tests.clients.behaviour.transactions import Transactions, ExactlyOnce
 from tests.clients.behaviour.groups import Groups, Positions
 from tests.clients.aio import Aio
@@ -16,4 +17,6 @@ class TestExactlyOnce(ExactlyOnce):
 class TestGroups(Groups):
     pass
 class TestPositions(Positions):
+    pass
+class TestTopics(Topics):
     pass

@@ -1,6 +1,6 @@
 """What a broken or hostile client can send: it gets Kafka's error or a closed connection, and nobody else notices.
 
-With `--bootstrap HOST:PORT` the same tests run on Apache Kafka, which is where the expected codes come from. Where Kafka
+With `--bootstrap HOST:PORT` the same tests run on Apache Kafka, which is where the expected codes come from. Where it
 says UNKNOWN_SERVER_ERROR (it stumbled), ours may say what is wrong instead.
 """
 

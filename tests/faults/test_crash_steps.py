@@ -23,7 +23,12 @@ PARTITIONS: list[Partition] = [("invoices", 0), ("invoices", 1), ("invoices", 2)
 SOURCE: Partition = ("purchases", 0)
 GROUP = "shop"
 
-steps = pytest.mark.parametrize("step", Step, ids=lambda step: f"{step:d}-{step.name}")
+
+def step_id(step: Step) -> str:
+    return f"{step:d}-{step.name}"
+
+
+steps = pytest.mark.parametrize("step", Step, ids=step_id)
 outcomes = pytest.mark.parametrize("outcome", [Outcome.COMMITTED, Outcome.ABORTED], ids=["commit", "abort"])
 
 
@@ -87,6 +92,8 @@ class Librdkafka:
             "reconnect.backoff.ms": 20,
             "reconnect.backoff.max.ms": 100,
             "retry.backoff.ms": 20,
+            # After a re-bootstrap librdkafka 2.16 waits for ever for a group coordinator that it has forgotten.
+            "metadata.recovery.strategy": "none",
             "log_level": 0,
         }
         self._producer = Producer({**common, "transactional.id": "t", "linger.ms": 0})
@@ -213,8 +220,9 @@ def test_a_transaction_whose_client_died_as_well_is_whole(make_broker: MakeBroke
     check(broker, transaction(1, outcome), transaction(2, Outcome.COMMITTED))
 
 
-@steps
+@pytest.mark.parametrize("step", [step for step in Step if step is not Step.ANSWERED], ids=step_id)
 def test_a_transaction_that_a_successor_ends_is_whole(make_broker: MakeBroker, step: Step) -> None:
+    """Nobody is told of that abort, so there is no step ANSWERED in it."""
     broker = crashing_broker(make_broker, step)
     with broker.client() as client:
         zombie = client.init_producer("t")

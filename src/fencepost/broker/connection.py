@@ -18,6 +18,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.dispatch import Call, Handler, Parts, Reply
@@ -41,6 +42,8 @@ SCRATCH_BYTES = 256 * 1024
 FIRST_FRAME_BUFFER_BYTES = 1024 * 1024
 CHUNK_BYTES = 256 * 1024
 REPLIES_MAX = 1000
+#: How long one connection's requests are served before the others get their turn.
+TURN_S = 0.005
 
 _scratch = memoryview(bytearray(SCRATCH_BYTES))
 
@@ -68,6 +71,8 @@ class Connection(asyncio.BufferedProtocol):
         self._out_position = 0  # how much of the first part, a file slice, is gone
         self._full = False  # the transport asked us to stop writing
         self._gathered: bytearray | None = None  # answers to requests that came together go out together
+        self._turn_ends = 0.0
+        self._yielding = False  # the others' turn
         self._reading = True
         self._closed = False
 
@@ -106,6 +111,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active = self._node.loop_time()
         self._gathered = bytearray()
+        self._turn_ends = perf_counter() + TURN_S
         self._received(nbytes)
         gathered, self._gathered = self._gathered, None
         if gathered and not self._closed:
@@ -170,14 +176,35 @@ class Connection(asyncio.BufferedProtocol):
             self._backlog.append(bytes(frame))
         else:
             self._serve(frame)
+            if perf_counter() > self._turn_ends or (self._gathered and len(self._gathered) > CHUNK_BYTES):
+                self._yield()
 
     def _held_back(self) -> bool:
-        return self._waiting is not None or self._full or bool(self._out) or len(self._replies) > REPLIES_MAX
+        return (
+            self._waiting is not None
+            or self._full
+            or self._yielding
+            or bool(self._out)
+            or len(self._replies) > REPLIES_MAX
+        )
+
+    def _yield(self) -> None:
+        """What is left waits for the next turn of the loop: thousands of requests may come in one read."""
+        if not self._yielding:
+            self._yielding = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._yielding = False
+        self._go_on()
 
     def _go_on(self) -> None:
         """Something that held requests back is over."""
+        self._turn_ends = perf_counter() + TURN_S
         while self._backlog and not self._closed and not self._held_back():
             self._serve(memoryview(bytearray(self._backlog.popleft())))
+            if perf_counter() > self._turn_ends:
+                self._yield()
         if not self._reading and not self._closed and not self._held_back():
             self._reading = True
             self._transport.resume_reading()
@@ -242,6 +269,8 @@ class Connection(asyncio.BufferedProtocol):
                 return
             try:
                 self._answer(entry, header, future.result())
+            except Malformed as error:
+                self._hang_up(str(error))
             except KafkaError as error:
                 self._answer_error(entry, header, error.code)
             except asyncio.CancelledError:

@@ -96,7 +96,7 @@ class FetchSessions:
 
 def _wanted(request: Any) -> Iterable[Wanted]:
     for topic in request.topics:
-        key = topic.topic or topic.topic_id
+        key = _name_or_id(topic)
         for entry in topic.partitions:
             yield Wanted(
                 key,
@@ -108,10 +108,16 @@ def _wanted(request: Any) -> Iterable[Wanted]:
             )
 
 
+def _name_or_id(topic: Any) -> str | bytes:
+    """By what this version of the request names its topics; an empty name is a name, if of no topic."""
+    key: str | bytes = topic.topic if "topic" in vars(topic) else topic.topic_id
+    return key
+
+
 def _update(session: Session, request: Any) -> None:
     for topic in request.forgotten_topics_data:
         for partition in topic.partitions:
-            session.partitions.pop((topic.topic or topic.topic_id, partition), None)
+            session.partitions.pop((_name_or_id(topic), partition), None)
     for entry in _wanted(request):
         known = session.partitions.get((entry.topic, entry.partition))
         entry.told = known.told if known else None

@@ -43,14 +43,13 @@ class NodeTable:
     advertised_listeners = optional_string(
         "The address that clients are told to connect to, as PLAINTEXT://host:port; the one listened on if not given.")
     socket_request_max_bytes = integer(104_857_600, "The largest request; a larger one closes the connection.", low=1)
-    socket_receive_buffer_bytes = integer(102_400, "SO_RCVBUF of connections; -1 leaves it to the system.", low=-1)
-    socket_send_buffer_bytes = integer(102_400, "SO_SNDBUF of connections; -1 leaves it to the system.", low=-1)
-    socket_listen_backlog_size = integer(50, "Connections that may wait to be accepted.", low=1)
+    socket_receive_buffer_bytes = integer(102_400, "Without effect: left to the system.", low=-1)
+    socket_send_buffer_bytes = integer(102_400, "Without effect: left to the system.", low=-1)
+    socket_listen_backlog_size = integer(50, "Without effect: 1024 connections may wait to be accepted.", low=1)
     max_connections = integer(INT_MAX, "Connections at once; one more is closed.", low=0, change=LIVE)
-    max_connections_per_ip = integer(INT_MAX, "Connections at once from one address.", low=0, change=LIVE)
+    max_connections_per_ip = integer(INT_MAX, "Without effect: see max.connections.", low=0, change=LIVE)
     connections_max_idle_ms = long(600_000, "A connection that is silent for so long is closed.")
-    queued_max_requests = integer(500, "Requests of one connection that may be under way before it is read no further.",
-                                  low=1)
+    queued_max_requests = integer(500, "Without effect: each connection has a limit of its own.", low=1)
     request_timeout_ms = integer(30_000, "Without effect: no request waits for another broker.")
     fetch_max_bytes = integer(57_671_680, "The most bytes that one fetch answers with.", low=1024)
     max_incremental_fetch_session_cache_slots = integer(1000, "Incremental fetch sessions that are kept.", low=0)
@@ -67,7 +66,7 @@ class TopicDefaultsTable:
 
     num_partitions = integer(1, "Partitions of a topic that is created without a number.", low=1)
     default_replication_factor = integer(1, "Replicas of a topic; one broker holds one.", low=1, high=1)
-    min_insync_replicas = integer(1, "Replicas that must have a write for acks=all; above 1 none succeeds.",
+    min_insync_replicas = integer(1, "Without effect: one broker is all replicas there are.",
                                   low=1, change=LIVE)
     auto_create_topics_enable = boolean(True, "Create a topic when a client asks for one that is not there.")
     delete_topic_enable = boolean(True, "Whether topics can be deleted.")
@@ -76,9 +75,9 @@ class TopicDefaultsTable:
     message_max_bytes = integer(1_048_588, "The largest record batch.", low=0, change=LIVE)
     compression_type = string("producer", "What batches are stored with; 'producer' keeps them as they came.",
                               choices=COMPRESSIONS, change=LIVE)
-    compression_gzip_level = integer(-1, "Level where the broker compresses with gzip.", low=-1, high=9, change=LIVE)
-    compression_lz4_level = integer(9, "Level where the broker compresses with lz4.", low=1, high=17, change=LIVE)
-    compression_zstd_level = integer(3, "Level where the broker compresses with zstd.",
+    compression_gzip_level = integer(-1, "Without effect: the codec's own level.", low=-1, high=9, change=LIVE)
+    compression_lz4_level = integer(9, "Without effect: the codec's own level.", low=1, high=17, change=LIVE)
+    compression_zstd_level = integer(3, "Without effect: the codec's own level.",
                                      low=-131_072, high=22, change=LIVE)
 
 
@@ -141,7 +140,7 @@ class TransactionTable:
     transaction_state_log_replication_factor = short(1, "Replicas of __transaction_state.", low=1, high=1)
     transaction_state_log_min_isr = integer(1, "min.insync.replicas of __transaction_state.", low=1, high=1)
     transaction_state_log_load_buffer_size = integer(
-        5_242_880, "Bytes read at a time when __transaction_state is loaded.", low=1)
+        5_242_880, "Without effect: segments are read one at a time.", low=1)
     transaction_abort_timed_out_transaction_cleanup_interval_ms = integer(
         10_000, "How often transactions past their timeout are looked for.", low=1)
     transaction_remove_expired_transaction_cleanup_interval_ms = integer(
@@ -150,7 +149,7 @@ class TransactionTable:
         True, "Check that a partition belongs to the transaction before writing to it (KIP-890).", change=LIVE)
     producer_id_expiration_ms = integer(86_400_000, "A partition forgets a producer that is silent for so long.",
                                         low=1, change=LIVE)
-    producer_id_expiration_check_interval_ms = integer(600_000, "How often silent producers are looked for.", low=1)
+    producer_id_expiration_check_interval_ms = integer(600_000, "Without effect: done with retention.", low=1)
 
 
 class GroupTable:
@@ -164,11 +163,11 @@ class GroupTable:
     offsets_topic_segment_bytes = integer(104_857_600, "Segment size of __consumer_offsets.", low=14)
     offsets_topic_replication_factor = short(1, "Replicas of __consumer_offsets.", low=1, high=1)
     offsets_topic_compression_codec = integer(0, "Compression of __consumer_offsets: 0, none.", low=0, high=0)
-    offsets_load_buffer_size = integer(5_242_880, "Bytes read at a time when __consumer_offsets is loaded.", low=1)
+    offsets_load_buffer_size = integer(5_242_880, "Without effect: segments are read one at a time.", low=1)
     offsets_retention_minutes = integer(10_080, "Offsets of a group without members are kept for so long.", low=1)
     offsets_retention_check_interval_ms = long(600_000, "How often expired offsets are looked for.", low=1)
     offset_metadata_max_bytes = integer(4096, "The most metadata that a committed offset may carry.")
-    offsets_commit_timeout_ms = integer(5_000, "The longest that an offset commit waits for the disk.", low=1)
+    offsets_commit_timeout_ms = integer(5_000, "Without effect: an offset commit waits until it is on the disk.", low=1)
 
 
 class BrokerTable(NodeTable, TopicDefaultsTable, LogTable, TransactionTable, GroupTable):

@@ -93,8 +93,11 @@ class TopicRegistry:
             self._know(topic)
         self._open_logs()
         self._settings.on_change(self._settings_changed)
-        interval_ms = self._settings.log_flush_offset_checkpoint_interval_ms
-        self._checkpoints.every(max(interval_ms, 1), self._clock, self._worker)
+        settings = self._settings
+        intervals_ms = (
+            settings.log_flush_offset_checkpoint_interval_ms, settings.log_flush_start_offset_checkpoint_interval_ms
+        )  # fmt: skip
+        self._checkpoints.every(max(min(intervals_ms), 1), self._clock, self._worker)
 
     async def close(self) -> None:
         """Close every log; the next start has nothing to recover unless the disk failed."""
@@ -227,9 +230,7 @@ class TopicRegistry:
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def validate_name(name: str) -> None:
-        topic_names.validate(name)
+    validate_name = staticmethod(topic_names.validate)
 
     @staticmethod
     def is_internal_name(name: str) -> bool:

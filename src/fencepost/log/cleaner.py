@@ -52,7 +52,7 @@ class Pace:
             raise Cancelled
         worked = time.monotonic() - self._since
         if worked > WORK_S:
-            time.sleep(worked)
+            time.sleep(WORK_S)
             self._since = time.monotonic()
 
 

@@ -140,7 +140,7 @@ class GroupCommit:
             return None
         future = self._worker.create_future()
         if self._error is not None:
-            future.set_exception(self._error)
+            future.set_exception(fresh(self._error))
         elif self._in_flight is not None and offset < self._in_flight.end.offset:
             self._in_flight.waiters.append(future)
         else:
@@ -193,9 +193,8 @@ class GroupCommit:
             self._advance(finished.end, finished.waiters)
 
     def _advance(self, end: Mark, waiters: "list[asyncio.Future[None]]") -> None:
-        if end.offset > self.synced_offset:
-            self.synced_offset = end.offset
-            self._synced(end)
+        self.synced_offset = max(self.synced_offset, end.offset)
+        self._synced(end)
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -207,7 +206,12 @@ class GroupCommit:
         self._failed(error)
 
 
+def fresh(error: KafkaError) -> KafkaError:
+    """The same refusal once more. Raising one object again and again would grow its traceback each time."""
+    return KafkaError(error.code, error.message)
+
+
 def _refuse(waiters: "list[asyncio.Future[None]]", error: KafkaError) -> None:
     for waiter in waiters:
         if not waiter.done():
-            waiter.set_exception(error)
+            waiter.set_exception(fresh(error))

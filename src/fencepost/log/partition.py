@@ -25,7 +25,7 @@ from fencepost.log.cleaner import CleaningRun
 from fencepost.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
 from fencepost.log.directory import PartitionDirectory
 from fencepost.log.disk import Disk
-from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker
+from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker, fresh
 from fencepost.log.origin import Isolation, Origin
 from fencepost.log.results import Appended, Fetched, ProducerState
 from fencepost.log.segment import MAX_RELATIVE, Segment
@@ -147,7 +147,7 @@ class PartitionLog:
         Raises KafkaError with the code for the producer; then nothing has changed.
         """
         if self._refusal is not None:
-            raise self._refusal
+            raise fresh(self._refusal)
         size = len(batch)
         if size < HEADER_BYTES:
             validation.check_frame(batch)
@@ -175,7 +175,8 @@ class PartitionLog:
             ):
                 kept = self.producers.check(producer_id, epoch, sequence, last_sequence, attributes, origin)
                 if kept is not None:
-                    return Appended(kept[2], kept[3], -1, self.log_start_offset, duplicate=True)
+                    append_time = kept[4] if self._append_time else -1
+                    return Appended(kept[2], kept[3], append_time, self.log_start_offset, duplicate=True)
         append_time = -1
         if self._append_time:
             append_time = max_timestamp = now_ms
@@ -199,7 +200,7 @@ class PartitionLog:
         TRANSACTION_COORDINATOR_FENCED refuse one that is older than what the log has seen.
         """
         if self._refusal is not None:
-            raise self._refusal
+            raise fresh(self._refusal)
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         now_ms = self._now_ms()
         marker = encode_marker(

@@ -164,18 +164,18 @@ class Loader:
         log = self._log
         rebuilding = first_rebuilt < len(log.segments)
         limit = log.segments[first_rebuilt].base_offset if rebuilding else log.segments[-1].end_offset()
-        start = self._load_snapshot(limit)
+        # Later ones may be torn, or of a future that did not come; they are written anew while rebuilding.
+        self._drop_snapshots_after(limit)
+        start = self._load_snapshot()
         for segment in log.segments[:first_rebuilt]:
             for header, batch in _batches_from(segment, start):
                 self._note(segment, header, batch)
 
-    def _load_snapshot(self, limit: int) -> int:
-        """Load the newest snapshot that is not after `limit`; returns the offset up to which it holds."""
+    def _load_snapshot(self) -> int:
+        """Load the newest sound snapshot; returns the offset up to which it holds."""
         log = self._log
         earliest = log.segments[0].base_offset
         for offset in sorted(log.snapshots, reverse=True):
-            if offset > limit:
-                continue
             if offset < earliest:
                 break
             path = self._snapshot_path(offset)

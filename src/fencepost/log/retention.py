@@ -3,7 +3,7 @@
 Only whole segments go, the oldest first, and only such whose successor has its producer snapshot synced: sequences and
 open transactions that began in what goes are known from there alone. Each removal is durable before the next begins, or
 power loss could bring an old segment back without the one that follows it; and a segment's log is gone durably before
-its indexes go, or aborted records could come back without being known as such.
+its indexes and snapshot go, or aborted records could come back without being known as such.
 """
 
 import logging
@@ -37,11 +37,16 @@ def enforce(log: "PartitionLog") -> int:
     for segment in removed:
         segment.release()
     first = log.segments.all[0].base_offset
-    log.directory.drop_snapshots({offset for offset in log.directory.snapshots if offset < first})
+    snapshots = {offset for offset in log.directory.snapshots if offset < first}
+    log.directory.snapshots -= snapshots
     log.move_start(first)
     logger.info("%s-%d: %d old segments removed, it begins at %d", log.topic, log.partition, count, first)
     disk, directory = log.directory.disk, log.directory.path
-    log.worker.submit(lambda: _remove(disk, directory, removed), _report)
+    paths = [path for segment in removed for path in segment.index_paths()]
+    paths += [log.directory.snapshot_path(offset) for offset in snapshots]
+    log.worker.submit(
+        lambda: _remove(disk, directory, [segment.path(files.LOG) for segment in removed], paths), _report
+    )
     return count
 
 
@@ -85,14 +90,13 @@ def _count_oversize(log: "PartitionLog") -> int:
     return count
 
 
-def _remove(disk: Disk, directory: str, segments: list[Segment]) -> None:
-    """On a background thread: names only, nobody uses these segments any more."""
-    for segment in segments:
-        disk.unlink(segment.path(files.LOG))
+def _remove(disk: Disk, directory: str, logs: list[str], others: list[str]) -> None:
+    """On a background thread: names only, nobody uses these files any more."""
+    for path in logs:
+        disk.unlink(path)
         disk.fsync_dir(directory)
-    for segment in segments:
-        for path in segment.index_paths():
-            disk.unlink(path)
+    for path in others:
+        disk.unlink(path)
 
 
 def _report(error: BaseException | None) -> None:

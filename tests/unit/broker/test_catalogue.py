@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from fencepost.broker.catalogue import FILE_NAME, SLACK_LINES, Catalogue, Topic
+from fencepost.broker.catalogue import FILE_NAME, SLACK_LINES, Catalogue, Topic, _encode
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from tests.fakes.forgetful_disk import ForgetfulDisk, PowerLost
 
@@ -67,7 +67,11 @@ def test_a_crash_at_any_step_leaves_the_change_whole_or_absent(seed):
             pass
         disk.lose_power(rng)
         found = state(opened(disk))
-        assert found in [_state_after(acknowledged), _state_after(before if before is not None else -1), *_partly(before)]
+        assert found in [
+            _state_after(acknowledged),
+            _state_after(before if before is not None else -1),
+            *_partly(before),
+        ]
 
 
 def _state_after(last):
@@ -117,8 +121,6 @@ def test_damage_before_the_last_line_stops_the_start():
 def test_a_newer_version_is_refused():
     disk = ForgetfulDisk(HOME)
     opened(disk).write([{"catalogue": 1}])
-    from fencepost.broker.catalogue import _encode
-
     disk.write_atomically(PATH, _encode({"catalogue": 2}))
     with pytest.raises(Malformed, match="version 2"):
         opened(disk)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fencepost.coordinator.runtime import partition_for
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.origin import Origin
-from fencepost.log.partition import Appended
+from fencepost.log.partition import Appended, ProducerState
 from fencepost.log.producers import Producers
 from fencepost.wire import batch as batches
 from fencepost.wire.batch import BatchHeader, read_header
@@ -83,6 +83,15 @@ class MemoryLog:
             header = read_header(batch)
             if header.last_offset >= from_offset:
                 yield header, memoryview(batch)
+
+    def active_producers(self) -> list[ProducerState]:
+        return [
+            ProducerState(
+                producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp,
+                producer.coordinator_epoch, producer.txn_first_offset,
+            )
+            for producer_id, producer in self._producers.by_id.items()
+        ]  # fmt: skip
 
     # -- what only tests do ----------------------------------------------------------------------------------------
 

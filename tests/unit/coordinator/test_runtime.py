@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from fencepost.clock import ManualClock
-from fencepost.coordinator.runtime import Shard, Shards, coordinator_error, java_hash, partition_for
+from fencepost.coordinator.runtime import Replay, Shard, Shards, coordinator_error, java_hash, partition_for
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.wire.records import Record
 from tests.unit.coordinator.memory import MemoryLog, MemoryTopics, Sync
@@ -41,6 +41,16 @@ def test_a_loaded_shard_has_seen_what_the_live_one_has():
     assert loaded.machine.seen == live.machine.seen
     offsets = [entry[0].offset for entry in live.machine.seen if isinstance(entry[0], Record)]
     assert offsets == [0, 1, 2, 4]
+
+
+def test_where_records_replace_each_other_only_the_newest_are_applied():
+    log = MemoryLog("__transaction_state", 0)
+    live = make_shard(log)
+    for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", None)):
+        live.write([Record(key, value)])
+    loaded = Shard(0, log, Recorder(), ManualClock(), Replay.NEWEST_PER_KEY)
+    assert loaded.load() == 4
+    assert loaded.machine.seen == [live.machine.seen[1], live.machine.seen[2], live.machine.seen[3]]
 
 
 def test_records_in_a_transaction_are_told_apart_from_the_others():

@@ -116,9 +116,12 @@ def values(fetched: Fetched) -> list[bytes | None]:
     ]
 
 
-def read_all(log: PartitionLog, isolation: Isolation = Isolation.READ_UNCOMMITTED, max_bytes: int = 700) -> list[Record]:
+def read_all(
+    log: PartitionLog, isolation: Isolation = Isolation.READ_UNCOMMITTED, max_bytes: int = 700
+) -> list[Record]:
     """Every record that a consumer would hand out, fetched piece by piece and with aborted ones taken out."""
-    offset, records = log.log_start_offset, []
+    offset = log.log_start_offset
+    records: list[Record] = []
     while True:
         fetched = log.read(offset, max_bytes, isolation, at_least_one_batch=True)
         parts = list(split(bytes(fetched.records)))

@@ -1,4 +1,4 @@
-"""Random histories with crashes, held against a model: what was acknowledged or readable stays, and the rest is exact."""
+"""Random histories with crashes, held against a model: what was acknowledged or readable stays, the rest is exact."""
 
 import asyncio
 import os
@@ -16,6 +16,7 @@ from tests.unit.log.support import NOW_MS, Fixture, batch, read_all
 HISTORIES = int(os.environ.get("CRASH_HISTORIES", "40"))
 STEPS = 120
 PRODUCERS = (1, 2, 3, 4)
+Aborted = tuple[int, int, int]  #: producer id, first offset, marker's offset
 
 
 @dataclass
@@ -52,12 +53,12 @@ class Model:
     def producers(self) -> dict[int, ModelProducer]:
         return self._replayed()[0]
 
-    def _replayed(self) -> tuple[dict[int, ModelProducer], dict[int, list[Entry]], list[Entry], list[tuple[int, int, int]]]:
-        """Producers, data of open transactions, stable data entries, and aborted (producer, first, last)."""
+    def _replayed(self) -> tuple[dict[int, ModelProducer], dict[int, list[Entry]], list[Entry], list[Aborted]]:
+        """Producers, data of open transactions, stable data entries, and aborted transactions."""
         producers: dict[int, ModelProducer] = {}
         open_data: dict[int, list[Entry]] = {}
         stable: list[Entry] = []
-        aborted: list[tuple[int, int, int]] = []
+        aborted: list[Aborted] = []
         for entry in self.entries:
             if entry.producer_id < 0:
                 stable.append(entry)
@@ -88,7 +89,7 @@ class Model:
         _, open_data, _, _ = self._replayed()
         return min((data[0].base_offset for data in open_data.values()), default=self.end_offset)
 
-    def aborted(self) -> list[tuple[int, int, int]]:
+    def aborted(self) -> list[Aborted]:
         return self._replayed()[3]
 
     def committed(self, start_offset: int) -> list[tuple[int, bytes]]:
@@ -213,9 +214,12 @@ class History:
         assert committed == self.model.committed(start)
         states = {
             state.producer_id: ModelProducer(
-                state.epoch, state.last_sequence + 1, state.last_sequence, state.current_txn_start_offset,
-                state.coordinator_epoch,
-            )  # fmt: skip
+                epoch=state.epoch,
+                next_sequence=state.last_sequence + 1,
+                last_sequence=state.last_sequence,
+                txn_first_offset=state.current_txn_start_offset,
+                coordinator_epoch=state.coordinator_epoch,
+            )
             for state in log.active_producers()
         }
         if start == 0:

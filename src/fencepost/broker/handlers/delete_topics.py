@@ -7,48 +7,46 @@ from collections import Counter
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.topics import Topic
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.messages import NULL_UUID
 
 
 @handler(20, versions=(1, 6))
 def delete_topics(call: Call) -> Response:
-    request, topics = call.request, call.broker.topics
+    request = call.request
     asked = [(topic.name, topic.topic_id) for topic in request.topics]
     asked += [(name, NULL_UUID) for name in request.topic_names]
-    times = Counter(asked)
-    named = {name for name, topic_id in asked if name is not None and topic_id == NULL_UUID}
-    results: dict[tuple[str | None, bytes], dict[str, Any]] = {}
-    doomed: list[str] = []
-    for name, topic_id in times:
+    responses: list[dict[str, Any]] = []
+    found: list[Topic] = []
+    for (name, topic_id), times in Counter(asked).items():
         try:
-            if times[name, topic_id] > 1:
+            if times > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
-            found, found_id = _find(call, name, topic_id)
-            if name is None and found in named:
-                # Asked for twice, by name and by id: refused once.
-                named.discard(found)
-                results.pop((found, NULL_UUID), None)
-                doomed = [other for other in doomed if other != found]
-                error = KafkaError(
-                    ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
-                )
-                results[found, found_id] = _result(found, found_id, error)
-                continue
-            doomed.append(found)
-            results[name, topic_id] = _result(found, found_id)
+            found.append(_find(call, name, topic_id))
         except KafkaError as error:
-            results[name, topic_id] = _result(name, topic_id, error)
+            responses.append(_result(name, topic_id, error))
+    times_found = Counter(topic.name for topic in found)
+    doomed = [topic for topic in found if times_found[topic.name] == 1]
+    for topic in {topic.name: topic for topic in found if times_found[topic.name] > 1}.values():
+        problem = "The provided topic name maps to an ID that was already supplied."
+        responses.append(_result(topic.name, topic.id, KafkaError(ErrorCode.INVALID_REQUEST, problem)))
+    failure = _delete(call, doomed)
+    responses += [_result(topic.name, topic.id, failure) for topic in doomed]
+    return {"responses": responses}
+
+
+def _delete(call: Call, doomed: list[Topic]) -> KafkaError | None:
     try:
         if doomed:
-            topics.delete_all(doomed)
+            call.broker.topics.delete_all([topic.name for topic in doomed])
     except KafkaError as error:
-        return {"responses": [_result(name, NULL_UUID, error) for name in doomed]}
-    return {"responses": list(results.values())}
+        return error
+    return None
 
 
-def _find(call: Call, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
-    """Name and id of a topic that may be deleted."""
+def _find(call: Call, name: str | None, topic_id: bytes) -> Topic:
+    """A topic that may be deleted."""
     broker = call.broker
     if not broker.settings.delete_topic_enable:
         raise KafkaError(
@@ -66,7 +64,7 @@ def _find(call: Call, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     if topic.internal:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic.name} holds the state of a coordinator.")
-    return topic.name, topic.id
+    return topic
 
 
 def _result(name: str | None, topic_id: bytes, error: KafkaError | None = None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def metadata(call: Call) -> Response:
     if wanted is None or (call.version == 0 and not wanted):
         topics = [describe(broker.node_id, topic) for topic in broker.topics.all()]
     else:
-        topics = [_find(call, entry.name or None, entry.topic_id) for entry in wanted]
+        topics = [_find(call, entry.name, entry.topic_id) for entry in wanted]
     return {
         "brokers": [{"node_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": None}],
         "cluster_id": broker.topics.cluster_id,

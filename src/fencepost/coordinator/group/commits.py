@@ -13,9 +13,11 @@ from fencepost.coordinator.group.group import Group
 from fencepost.coordinator.group.machine import GroupMachine
 from fencepost.coordinator.group.offsets import Offsets
 from fencepost.coordinator.group.records import (
+    MAX_TIMESTAMP,
     NO_TIMESTAMP,
     Commit,
     TopicPartition,
+    can_hold,
     commit_record,
     commit_tombstone,
     group_tombstone,
@@ -45,12 +47,12 @@ def decide_commit(
     metadata_limit: int,
     retention_ms: int = DEFAULT_RETENTION_MS,
 ) -> Decision:
-    expire_ms = NO_TIMESTAMP if retention_ms == DEFAULT_RETENTION_MS else now_ms + retention_ms
+    expire_ms = NO_TIMESTAMP if retention_ms == DEFAULT_RETENTION_MS else min(now_ms + retention_ms, MAX_TIMESTAMP)
     records = []
     results: Results = {}
     for asked in offsets:
         metadata = asked.metadata or ""
-        if len(metadata) > metadata_limit:
+        if len(metadata) > metadata_limit or not can_hold(metadata):
             results[asked.where] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             continue
         commit = Commit(asked.offset, asked.leader_epoch, metadata, now_ms, expire_ms)

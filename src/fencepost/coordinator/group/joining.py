@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fencepost.coordinator.group.checks import check_member
 from fencepost.coordinator.group.group import Group
+from fencepost.coordinator.group.records import can_hold
 from fencepost.coordinator.group.requests import UNKNOWN_MEMBER_ID, JoinRequest
 from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.coordinator.group.states import State
@@ -59,8 +60,10 @@ Decision = Refuse | TurnAway | GiveMemberId | Tell | Admit | Rejoin | Replace
 
 def decide_join(group: Group | None, request: JoinRequest, settings: GroupSettings) -> Decision:
     shortest_ms, longest_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
-    if not request.group_id:
+    if not request.group_id or not can_hold(request.group_id):
         return Refuse(ErrorCode.INVALID_GROUP_ID, request.member_id)
+    if not can_hold(request.instance_id or "", request.client_id):
+        return Refuse(ErrorCode.INVALID_REQUEST, request.member_id)
     if not shortest_ms <= request.session_timeout_ms <= longest_ms:
         return Refuse(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
     if group is None:
@@ -69,7 +72,8 @@ def decide_join(group: Group | None, request: JoinRequest, settings: GroupSettin
         group = Group(request.group_id)
     if not _has_room(group, request, settings.group_max_size):
         return TurnAway()
-    if not group.supports(request.protocol_type, request.protocols):
+    has_names = can_hold(request.protocol_type, *(protocol.name for protocol in request.protocols))
+    if not has_names or not group.supports(request.protocol_type, request.protocols):
         return Refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     if request.member_id == UNKNOWN_MEMBER_ID:
         return _decide_unknown(group, request)

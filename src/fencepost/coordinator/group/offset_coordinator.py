@@ -22,7 +22,7 @@ from fencepost.coordinator.group.commits import (
 )
 from fencepost.coordinator.group.group import Group
 from fencepost.coordinator.group.machine import GroupMachine
-from fencepost.coordinator.group.records import TopicPartition
+from fencepost.coordinator.group.records import TopicPartition, can_hold
 from fencepost.coordinator.group.requests import FetchedOffset, Identity, OffsetToCommit
 from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.coordinator.group.states import State
@@ -87,6 +87,8 @@ class OffsetCoordinator:
     ) -> Results:
         """Takes effect with the transaction. The caller has made sure that this group's partition is part of it."""
         _raise(check_txn_commit(self._find(group_id), who))
+        if producer_id < 0 or producer_epoch < 0:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "a transaction belongs to a producer")
         decision = self._decide_commit(group_id, offsets, DEFAULT_RETENTION_MS)
         await self._write(group_id, decision, producer_id, producer_epoch)
         return decision.results
@@ -145,6 +147,8 @@ class OffsetCoordinator:
         return None if shard is None else shard.machine.groups.get(group_id)
 
     def _decide_commit(self, group_id: str, offsets: Sequence[OffsetToCommit], retention_ms: int) -> Decision:
+        if not can_hold(group_id):
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         return decide_commit(
             group_id,
             offsets,

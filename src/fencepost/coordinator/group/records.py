@@ -28,6 +28,11 @@ _OFFSET_VALUE_VERSION = 3
 _OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 _GROUP_VALUE_VERSION = 3
 
+#: Strings in these records, and in older versions of requests, have an int16 length; newer ones can carry longer
+#: strings in. The rest is for the "-" and the UUID that make a member id out of a name.
+MAX_NAME_BYTES = 2**15 - 1 - 64
+MAX_TIMESTAMP = 2**63 - 1
+
 _VERSION = struct.Struct(">h")
 
 
@@ -81,6 +86,11 @@ class OffsetKey:
 @dataclass(frozen=True, slots=True)
 class GroupKey:
     group_id: str
+
+
+def can_hold(*names: str) -> bool:
+    """Whether names that a client made up fit into a record."""
+    return all(len(name) <= MAX_NAME_BYTES // 4 or len(name.encode()) <= MAX_NAME_BYTES for name in names)
 
 
 def commit_record(group_id: str, where: TopicPartition, commit: Commit) -> Record:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Protocol
 
 from fencepost.clock import Clock
-from fencepost.coordinator.runtime import Shard, Shards, coordinator_error
+from fencepost.coordinator.runtime import Replay, Shard, Shards, coordinator_error
 from fencepost.coordinator.txn import decide, housekeeping
 from fencepost.coordinator.txn.completion import Completions
 from fencepost.coordinator.txn.decide import Decision, Outcome, Producer, Then
@@ -70,7 +70,9 @@ class TransactionCoordinator:
         self._settings = settings
         self._step = step or no_hook
         self._table = TransactionTable()
-        self._shards: Shards[TransactionTable] = Shards(TOPIC, topics, lambda partition: self._table, clock)
+        self._shards: Shards[TransactionTable] = Shards(
+            TOPIC, topics, lambda partition: self._table, clock, Replay.NEWEST_PER_KEY
+        )
         self._producer_ids = ProducerIds(topics.reserve_producer_ids)
         self._markers = Markers(topics, marker_appended)
         self._completions = Completions(self._shards, self._table, self._markers, clock, self._step)
@@ -107,7 +109,11 @@ class TransactionCoordinator:
     ) -> Producer:
         """A producer id with an epoch above every one given out before for this transactional id."""
         if transactional_id is None:
-            return Producer(self._producer_ids.take(), 0)
+            try:
+                return Producer(self._producer_ids.take(), 0)
+            except KafkaError as error:
+                # An idempotent producer has no coordinator to look up again; this makes it ask again.
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from None
         _check_id(transactional_id)
         if not 0 < timeout_ms <= self._settings.transaction_max_timeout_ms:
             raise KafkaError(

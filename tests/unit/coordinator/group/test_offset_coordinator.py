@@ -117,7 +117,29 @@ def test_a_commit_is_answered_when_it_is_durable(play):
     play(story)
 
 
+def test_what_no_record_can_hold_is_refused(play):
+    async def story(world: World) -> None:
+        with refused(ErrorCode.INVALID_GROUP_ID):
+            await world.commit(1, group_id="x" * 40_000)
+        commit = world.groups.offsets.commit
+        assert await commit(GROUP, Identity(), [OffsetToCommit(WHERE, 1, metadata="x" * 40_000)]) == {
+            WHERE: ErrorCode.OFFSET_METADATA_TOO_LARGE
+        }
+        await commit(GROUP, Identity(), [OffsetToCommit(WHERE, 1)], retention_ms=2**63 - 1)
+        assert await world.committed() == 1
+
+    play(story, offset_metadata_max_bytes=2**31 - 1)
+
+
 # -- in a transaction
+
+
+def test_a_transaction_without_a_producer_is_refused(play):
+    async def story(world: World) -> None:
+        with refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING):
+            await world.commit_in_transaction(1, producer_id=-1)
+
+    play(story)
 
 
 def test_offsets_in_a_transaction_are_pending_until_its_marker(play):

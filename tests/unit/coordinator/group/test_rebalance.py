@@ -3,6 +3,7 @@
 import asyncio
 
 from fencepost.coordinator.group.rebalance import FIRST_JOIN_GRACE_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
+from fencepost.coordinator.group.requests import Protocol
 from fencepost.errors import ErrorCode
 from tests.unit.coordinator.group.support import (
     GROUP,
@@ -319,6 +320,20 @@ def test_a_group_needs_a_name(play):
         assert (await world.groups.join(client.request(group_id=""))).error is ErrorCode.INVALID_GROUP_ID
         assert (await client.sync(group_id="")).error is ErrorCode.INVALID_GROUP_ID
         assert world.groups.heartbeat("", "", None, 0) is ErrorCode.INVALID_GROUP_ID
+
+    play(story)
+
+
+def test_names_that_no_record_can_hold_are_refused(play):
+    async def story(world: World) -> None:
+        client, long = Client(world, "a"), "x" * 40_000
+        for error, changes in (
+            (ErrorCode.INVALID_GROUP_ID, {"group_id": long}),
+            (ErrorCode.INVALID_REQUEST, {"instance_id": long}),
+            (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, {"protocol_type": long}),
+            (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, {"protocols": (Protocol(long, b""),)}),
+        ):
+            assert (await world.groups.join(client.request(**changes))).error is error
 
     play(story)
 

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fencepost.coordinator.runtime import Shards
+from fencepost.coordinator.runtime import Replay, Shards
 from fencepost.coordinator.txn.decide import Outcome, Producer
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode
 from fencepost.coordinator.txn.states import TransactionState as S
@@ -262,12 +262,16 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @invariant()
     def replaying_the_log_gives_the_state_in_memory(self):
-        table = TransactionTable()
-        Shards("__transaction_state", self.rig.topics, lambda partition: table, self.rig.clock).load()
         live = self.rig.coordinator._table
-        assert {t.transactional_id: t for t in table} == {t.transactional_id: t for t in live}
-        assert table.open() == live.open()
-        assert table.prepared() == live.prepared() == []
+        for replay in Replay:
+            table = TransactionTable()
+            self._replay_into(table, replay)
+            assert {t.transactional_id: t for t in table} == {t.transactional_id: t for t in live}
+            assert table.open() == live.open()
+            assert table.prepared() == live.prepared() == []
+
+    def _replay_into(self, table: TransactionTable, replay: Replay) -> None:
+        Shards("__transaction_state", self.rig.topics, lambda partition: table, self.rig.clock, replay).load()
 
     @invariant()
     def nothing_stays_open_that_the_coordinator_does_not_know(self):

@@ -1,0 +1,82 @@
+"""Kafka's command-line tools by the names of their scripts, and their tables as lists of dicts."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+
+from bench.harness import java
+
+PREFIX = "org.apache.kafka.tools."
+MAIN = {
+    "broker-api-versions": PREFIX + "BrokerApiVersionsCommand",
+    "client-compatibility": PREFIX + "ClientCompatibilityTest",
+    "cluster": PREFIX + "ClusterTool",
+    "configs": "kafka.admin.ConfigCommand",
+    "console-consumer": PREFIX + "consumer.ConsoleConsumer",
+    "console-producer": PREFIX + "ConsoleProducer",
+    "consumer-groups": PREFIX + "consumer.group.ConsumerGroupCommand",
+    "consumer-perf-test": PREFIX + "ConsumerPerformance",
+    "delete-records": PREFIX + "DeleteRecordsCommand",
+    "dump-log": "kafka.tools.DumpLogSegments",
+    "e2e-latency": PREFIX + "EndToEndLatency",
+    "features": PREFIX + "FeatureCommand",
+    "get-offsets": PREFIX + "GetOffsetShell",
+    "groups": PREFIX + "GroupsCommand",
+    "leader-election": PREFIX + "LeaderElectionCommand",
+    "log-dirs": PREFIX + "LogDirsCommand",
+    "metadata-quorum": PREFIX + "MetadataQuorumCommand",
+    "producer-perf-test": PREFIX + "ProducerPerformance",
+    "reassign-partitions": PREFIX + "reassign.ReassignPartitionsCommand",
+    "topics": PREFIX + "TopicCommand",
+    "transactional-message-copier": PREFIX + "TransactionalMessageCopier",
+    "transactions": PREFIX + "TransactionsCommand",
+    "verifiable-consumer": PREFIX + "VerifiableConsumer",
+    "verifiable-producer": PREFIX + "VerifiableProducer",
+}
+#: These name the broker in another way, or not at all.
+NO_BOOTSTRAP = {"dump-log", "producer-perf-test", "transactional-message-copier", "e2e-latency", "cluster"}
+
+
+class Tool:
+    """`tool("topics", "--list")` runs kafka-topics, which must end well, and gives what it printed."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+    def __call__(self, name: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> str:
+        done = self.run(name, *arguments, stdin=stdin, timeout_s=timeout_s)
+        assert done.returncode == 0, f"kafka-{name} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def run(
+        self, name: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120
+    ) -> "subprocess.CompletedProcess[str]":
+        where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
+        return java.run(MAIN[name], *where, *arguments, heap=java.QUICK, stdin=stdin, timeout_s=timeout_s)
+
+    def start(self, name: str, *arguments: str) -> "subprocess.Popen[str]":
+        """Leave it running; the caller ends it."""
+        where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
+        command = java.command(MAIN[name], *where, *arguments, heap=java.QUICK)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def table(printed: str, *, separator: str = r"\s{2,}|\t") -> list[dict[str, str]]:
+    """The rows below the first line that is all headings."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    start = next(index for index, line in enumerate(lines) if is_heading(line, separator))
+    names = split(lines[start], separator)
+    return [dict(zip(names, split(line, separator), strict=False)) for line in lines[start + 1 :]]
+
+
+def is_heading(line: str, separator: str) -> bool:
+    words = split(line, separator)
+    return len(words) > 1 and all(re.fullmatch(r"[A-Z][A-Za-z()_ -]*", word) for word in words)
+
+
+def split(line: str, separator: str) -> list[str]:
+    return [word.strip() for word in re.split(separator, line) if word.strip()]
+
+
+def column(rows: Sequence[dict[str, str]], name: str) -> list[str]:
+    return [row[name] for row in rows]

@@ -1,0 +1,73 @@
+"""A broker inside the test, on a disk of the test's choosing: for what a process of its own cannot be made to suffer.
+
+The event loop runs on a thread; clients connect as to any other broker. `crash` ends it the way a power failure does:
+nothing is closed, nothing is written; threads that were at work are waited for because the disk under them is off.
+"""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fencepost.broker.node import Node
+from fencepost.broker.settings import Settings
+from fencepost.log.disk import Disk
+from tests.faults.process import SETTINGS
+from tests.faults.raw import Address, Kafka
+
+
+class BrokerThread:
+    def __init__(self, data_dir: Path, disk: Disk, settings: Mapping[str, str] | None = None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda loop, context: None)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._ended = False
+        self.node = Node(data_dir, Settings.parse({**SETTINGS, **(settings or {})}), port=0, disk=disk)
+        try:
+            self._run(self.node.start())
+        except BaseException:
+            self._end_loop()
+            raise
+        self.address: Address = self.node.bound
+
+    def client(self, timeout_s: float = 15.0) -> Kafka:
+        return Kafka(self.address, timeout_s=timeout_s)
+
+    def stop(self) -> None:
+        """In good order."""
+        if not self._ended:
+            self._run(self.node.stop())
+            self._end_loop()
+
+    def crash(self) -> None:
+        """At once. The directory's lock is given up, as the end of a process would."""
+        if not self._ended:
+            self._run(self._let_go())
+            self._end_loop()
+
+    async def _let_go(self) -> None:
+        if self.node._server is not None:
+            self.node._server.close()
+        for connection in list(self.node._connections):
+            connection._closed = True
+            connection._transport.abort()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        executor = self.node.topics._executor
+        if executor is not None:
+            await asyncio.to_thread(executor.shutdown, cancel_futures=True)
+        if self.node.topics._lock is not None:
+            self.node.topics._lock.release()
+
+    def _run(self, work: Any) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    def _end_loop(self) -> None:
+        self._ended = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()

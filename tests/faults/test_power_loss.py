@@ -1,0 +1,208 @@
+"""What was acknowledged survives power loss: the broker on a disk that forgets whatever no sync has covered.
+
+The power goes at a random instant under load. The same wreck is then looked at several times, each time with another
+part of the unsynced writes kept, lost or torn, as a real disk would. `FENCEPOST_SEED` repeats a run.
+"""
+
+import copy
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from fencepost.errors import ErrorCode
+from tests.faults.conftest import MakeBroker
+from tests.faults.disks import UnreliableDisk
+from tests.faults.history import History, Outcome, Partition, Transaction, Write, anomalies
+from tests.faults.inprocess import BrokerThread
+from tests.faults.observe import observe
+from tests.faults.raw import Kafka, Refused, Session, eventually
+from tests.faults.seeds import chosen_seed, replayable
+
+KILL_SAFE = {"log.flush.interval.messages": str(2**63 - 1)}
+PARTITIONS: list[Partition] = [("plain", 0), ("plain", 1), ("booked", 0), ("booked", 1)]
+SOURCE: Partition = ("source", 0)
+WRECKS = 4
+
+
+@dataclass
+class Load:
+    """Writers that go on until the broker is gone, and note what they were told."""
+
+    broker: BrokerThread
+    history: History = field(default_factory=History)
+    group_offsets: dict[str, int] = field(default_factory=dict)  #: acknowledged outside of transactions
+    topics: list[str] = field(default_factory=list)  #: acknowledged
+    rounds: int = 0
+    threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        for work in (self.write_plain, self.write_transactions, self.commit_offsets, self.create_topics):
+            thread = threading.Thread(target=self._until_the_end, args=(work,), daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def _until_the_end(self, work: Callable[[Kafka], None]) -> None:
+        try:
+            with self.broker.client() as client:
+                work(client)
+        except (OSError, Refused):
+            return
+
+    def wait(self) -> None:
+        for thread in self.threads:
+            thread.join(30)
+            assert not thread.is_alive()
+
+    def write_plain(self, client: Kafka) -> None:
+        session = client.init_producer()
+        for number in range(1_000_000):
+            where = PARTITIONS[number % 2]
+            write = Write(f"plain:{number}", where)
+            self.history.unacknowledged.append(write)
+            offset = client.append(session, *where, [write.value], version=9)
+            self.history.unacknowledged.remove(write)
+            self.history.acknowledged.append(Write(write.value, where, offset))
+            self.rounds += 1
+
+    def write_transactions(self, client: Kafka) -> None:
+        session = client.init_producer("t")
+        for number in range(1_000_000):
+            writes = tuple(Write(f"t{p}:{number}", ("booked", p)) for p in (0, 1))
+            outcome = Outcome.COMMITTED if number % 3 else Outcome.ABORTED
+            told = False
+            try:
+                for write in writes:
+                    client.append(session, *write.partition, [write.value])
+                code = client.commit_offsets_in_transaction(session, "in-transactions", {SOURCE: number})
+                told = code is ErrorCode.NONE and self._end(client, session, outcome)
+            finally:
+                self.history.ended(
+                    Transaction("t", writes, outcome if told else Outcome.UNKNOWN, "in-transactions", number)
+                )
+            if not told:
+                return
+
+    def _end(self, client: Kafka, session: Session, outcome: Outcome) -> bool:
+        return client.end(session, commit=outcome is Outcome.COMMITTED) is ErrorCode.NONE
+
+    def commit_offsets(self, client: Kafka) -> None:
+        for number in range(1_000_000):
+            client.commit_offset(f"group-{number % 3}", *SOURCE, number)
+            self.group_offsets[f"group-{number % 3}"] = number
+
+    def create_topics(self, client: Kafka) -> None:
+        for number in range(1_000_000):
+            client.create_topic(f"new-{number}")
+            self.topics.append(f"new-{number}")
+
+
+def check_survivors(disk: UnreliableDisk, data_dir: Path, load: Load) -> None:
+    broker = BrokerThread(data_dir, disk)
+    try:
+        with broker.client() as client:
+            client.init_producer("t")  # ends what was left open
+            groups = [("in-transactions", SOURCE), *((group, SOURCE) for group in load.group_offsets)]
+            final = observe(client, PARTITIONS, groups)
+            assert anomalies(load.history, final) == []
+            for group, offset in load.group_offsets.items():
+                assert final.group_offsets[group, SOURCE] >= offset, f"{group} went back"
+            known = {topic.name for topic in client.metadata(None).topics}
+            assert known >= set(load.topics)
+            client.write("plain", 0, ["after:1"])
+            broker.stop()
+        again = BrokerThread(data_dir, disk)
+        try:
+            with again.client() as client:
+                assert client.read("plain", 0).values[-1] == "after:1"
+        finally:
+            again.stop()
+    finally:
+        broker.crash()
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_nothing_acknowledged_is_lost_when_the_power_goes_under_load(tmp_path: Path, attempt: int) -> None:
+    with replayable(chosen_seed()) as rng:
+        disk = UnreliableDisk(str(tmp_path))
+        load = run_until_the_power_goes(tmp_path, disk, rng)
+        for _ in range(WRECKS):
+            wreck = copy.deepcopy(disk)
+            wreck.lose_power(random.Random(rng.random()))
+            check_survivors(wreck, tmp_path, load)
+
+
+def run_until_the_power_goes(data_dir: Path, disk: UnreliableDisk, rng: random.Random) -> Load:
+    broker = BrokerThread(data_dir, disk, {"log.segment.bytes": "20000"})
+    try:
+        with broker.client() as client:
+            for topic in ("plain", "booked"):
+                client.create_topic(topic, 2)
+            client.create_topic("source")
+        load = Load(broker)
+        load.start()
+        eventually(lambda: load.rounds >= 20 and bool(load.history.transactions), "writers are at work")
+        disk.die_after(rng.randrange(400))
+        eventually(lambda: disk.is_off, "the power is gone")
+    finally:
+        broker.crash()
+    load.wait()
+    return load
+
+
+def test_an_acknowledged_write_and_commit_need_no_time_to_settle(tmp_path: Path) -> None:
+    """The power goes the moment after each answer, not some time later."""
+    disk = UnreliableDisk(str(tmp_path))
+    for number in range(6):
+        broker = BrokerThread(tmp_path, disk)
+        try:
+            with broker.client() as client:
+                if number == 0:
+                    client.create_topic("booked", 2)
+                session = client.init_producer("t")
+                for partition in (0, 1):
+                    client.append(session, "booked", partition, [f"t{partition}:{number}"])
+                assert client.commit_offsets_in_transaction(session, "g", {SOURCE: number}) is ErrorCode.NONE
+                assert client.end(session, commit=True) is ErrorCode.NONE
+                disk.turn_off()
+        finally:
+            broker.crash()
+        disk = copy.deepcopy(disk)
+        disk.lose_power()
+        broker = BrokerThread(tmp_path, disk)
+        try:
+            with broker.client() as client:
+                for partition in (0, 1):
+                    assert client.read("booked", partition).values == [f"t{partition}:{n}" for n in range(number + 1)]
+                assert client.committed("g", [SOURCE]) == {SOURCE: number}
+        finally:
+            broker.stop()
+
+
+def test_without_forced_syncs_a_killed_process_still_loses_nothing(make_broker: MakeBroker) -> None:
+    broker = make_broker(KILL_SAFE).start()
+    history = History()
+    with broker.client() as client:
+        for topic in ("plain", "booked"):
+            client.create_topic(topic, 2)
+        session = client.init_producer("t")
+        for number in range(50):
+            where = PARTITIONS[number % 2]
+            history.acknowledged.append(Write(f"w:{number}", where, client.write(*where, [f"w:{number}"])))
+            writes = tuple(Write(f"t{p}:{number}", ("booked", p)) for p in (0, 1))
+            for write in writes:
+                client.append(session, *write.partition, [write.value])
+            assert client.commit_offsets_in_transaction(session, "g", {SOURCE: number}) is ErrorCode.NONE
+            commit = number % 3 != 0
+            assert client.end(session, commit=commit) is ErrorCode.NONE
+            outcome = Outcome.COMMITTED if commit else Outcome.ABORTED
+            history.ended(Transaction("t", writes, outcome, "g", number))
+            if number % 10 == 9:
+                client.close()
+                broker.restart(kill=True)
+                client.__init__(broker.address)  # type: ignore[misc]
+        final = observe(client, PARTITIONS, [("g", SOURCE)])
+    assert anomalies(history, final) == []

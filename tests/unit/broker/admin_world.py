@@ -1,0 +1,73 @@
+"""A broker without sockets: requests go through their tables into the handlers, and the answers back out again."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from fencepost.broker.dispatch import Call, handlers
+from fencepost.broker.settings import Settings
+from fencepost.broker.topics import TopicRegistry
+from fencepost.clock import ManualClock
+from fencepost.errors import ErrorCode
+from fencepost.log.disk import Disk, SystemDisk
+from fencepost.log.partition import Origin, PartitionLog
+from fencepost.wire import messages
+from fencepost.wire.records import Record, encode_batch
+from tests.fakes.worker import ManualWorker
+
+NULL = messages.NULL_UUID
+
+
+class World:
+    def __init__(self, directory: Path, settings: dict[str, str] | None = None, disk: Disk | None = None) -> None:
+        self.directory = directory
+        self.given = settings or {}
+        self.disk = disk or SystemDisk()
+        self.clock = ManualClock()
+        self.open()
+
+    def open(self) -> None:
+        self.worker = ManualWorker()
+        self.settings = Settings.parse(self.given)
+        self.topics = TopicRegistry(self.directory, self.settings, self.clock, self.disk, worker=self.worker)
+        self.topics.open()
+        self.node = SimpleNamespace(
+            node_id=self.settings.node_id, settings=self.settings, topics=self.topics, clock=self.clock,
+            host="127.0.0.1", port=9092,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """A clean shutdown. Nothing in it waits unless there is an executor, which there is not."""
+        try:
+            self.topics.close().send(None)
+        except StopIteration:
+            pass
+
+    def crash(self) -> None:
+        """The process is gone; only its lock has to be let go, because this process lives on."""
+        self.topics._let_go()
+
+    def restart(self) -> None:
+        self.close()
+        self.open()
+
+    def ask(self, key: int, version: int | None = None, **request: Any) -> Any:
+        entry = handlers()[key]
+        version = entry.last if version is None else version
+        decoded = entry.api.request.decode(version, entry.api.request.encode(version, request))
+        answer = entry.function(Call(self.node, version, 1, "test", "/127.0.0.1", decoded))
+        return entry.api.response.decode(version, entry.api.response.encode(version, answer))
+
+    def append(self, topic: str, partition: int = 0, count: int = 1) -> PartitionLog:
+        """Write single records and sync them."""
+        log = self.topics.log(topic, partition)
+        assert log is not None
+        for number in range(count):
+            record = Record(offset=0, timestamp=self.clock.now_ms(), key=b"k%d" % number, value=b"v")
+            log.append(encode_batch([record]), Origin.CLIENT)
+        self.worker.run()
+        return log
+
+
+def error(result: Any) -> tuple[str, str | None]:
+    return ErrorCode(result.error_code).name, result.error_message

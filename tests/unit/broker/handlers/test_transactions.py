@@ -1,0 +1,321 @@
+"""The transaction APIs as they go over the wire: requests and answers pass through their codecs, in every version."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fencepost.broker.dispatch import Call, handlers
+from fencepost.coordinator.txn.decide import Producer
+from fencepost.errors import ErrorCode
+from tests.unit.coordinator.txn.rig import COMMIT, ID, P0, P1, V1, Rig, run
+
+INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, DESCRIBE_PRODUCERS, DESCRIBE, LIST = (
+    22,
+    24,
+    25,
+    26,
+    27,
+    61,
+    65,
+    66,
+)
+NOBODY = Producer(-1, -1)
+Send = Callable[..., Awaitable[Any]]
+
+
+def sender(rig: Rig) -> Send:
+    broker = SimpleNamespace(topics=rig.topics, transactions=rig.coordinator)
+
+    async def send(key: int, version: int, request: dict[str, Any]) -> Any:
+        handler = handlers()[key]
+        assert handler.first <= version <= handler.last and handler.function is not None
+        decoded = handler.api.request.decode(version, bytes(handler.api.request.encode(version, request)))
+        answer = handler.function(Call(broker, version, 1, "client", "/127.0.0.1", decoded))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return handler.api.response.decode(version, bytes(handler.api.response.encode(version, answer)))
+
+    return send
+
+
+def all_versions(key: int) -> range:
+    handler = handlers()[key]
+    return range(handler.first, handler.last + 1)
+
+
+def init_request(name: str | None = ID, producer: Producer = NOBODY) -> dict[str, Any]:
+    return {
+        "transactional_id": name,
+        "transaction_timeout_ms": 60_000,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+    }
+
+
+def add_request(version: int, producer: Producer, *partitions: tuple[str, int], verify: bool = False) -> dict[str, Any]:
+    topics = [{"name": topic, "partitions": [partition]} for topic, partition in partitions]
+    if version < 4:
+        return {
+            "v3_and_below_transactional_id": ID,
+            "v3_and_below_producer_id": producer.producer_id,
+            "v3_and_below_producer_epoch": producer.epoch,
+            "v3_and_below_topics": topics,
+        }
+    transaction = {
+        "transactional_id": ID,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "verify_only": verify,
+        "topics": topics,
+    }
+    return {"transactions": [transaction]}
+
+
+def add_codes(version: int, answer: Any) -> dict[tuple[str, int], ErrorCode]:
+    topics = answer.results_by_topic_v3_and_below if version < 4 else answer.results_by_transaction[0].topic_results
+    return {
+        (topic.name, partition.partition_index): ErrorCode(partition.partition_error_code)
+        for topic in topics
+        for partition in topic.results_by_partition
+    }
+
+
+def end_request(producer: Producer, *, commit: bool = True) -> dict[str, Any]:
+    return {
+        "transactional_id": ID,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "committed": commit,
+    }
+
+
+@pytest.mark.parametrize("version", all_versions(INIT))
+def test_init_producer_id(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        idempotent = await send(INIT, version, init_request(None))
+        assert (idempotent.error_code, idempotent.producer_epoch) == (0, 0)
+        first = await send(INIT, version, init_request())
+        second = await send(INIT, version, init_request())
+        assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
+        refused = await send(INIT, version, init_request(""))
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_fenced_producer_is_told_so_in_words_that_its_version_knows(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        old = await rig.init()
+        await rig.init()
+        answer = await send(INIT, version, init_request(producer=old))
+        expected = ErrorCode.INVALID_PRODUCER_EPOCH if version == 3 else ErrorCode.PRODUCER_FENCED
+        assert answer.error_code == expected
+        half = await send(INIT, version, init_request(producer=Producer(old.producer_id, -1)))
+        assert half.error_code == ErrorCode.INVALID_REQUEST
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", all_versions(ADD_PARTITIONS))
+def test_add_partitions_to_txn(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        producer = await rig.init()
+
+        async def add(who: Producer, *partitions: tuple[str, int]) -> dict[tuple[str, int], ErrorCode]:
+            return add_codes(version, await send(ADD_PARTITIONS, version, add_request(version, who, *partitions)))
+
+        assert await add(producer, P0, P1) == {P0: ErrorCode.NONE, P1: ErrorCode.NONE}
+        assert rig.state().partitions == {P0, P1}
+        assert await add(producer, P0, ("nowhere", 0), ("invoices", 7)) == {
+            P0: ErrorCode.OPERATION_NOT_ATTEMPTED,
+            ("nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ("invoices", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        fenced = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
+        assert await add(Producer(producer.producer_id, 9), P0) == {P0: fenced}
+        assert await add(Producer(1, 0), P0) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        internal = ("__consumer_offsets", 3)
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED if version < 4 else ErrorCode.NONE
+        assert await add(producer, internal) == {internal: refused}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_verification_changes_nothing(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        producer = await rig.init()
+        await rig.add(producer, P0)
+        answer = await send(ADD_PARTITIONS, version, add_request(version, producer, P0, P1, verify=True))
+        missing = ErrorCode.TRANSACTION_ABORTABLE if version >= 5 else ErrorCode.INVALID_TXN_STATE
+        assert add_codes(version, answer) == {P0: ErrorCode.NONE, P1: missing}
+        assert rig.state().partitions == {P0}
+        stranger = add_request(version, Producer(1, 0), P0, verify=True)
+        codes = add_codes(version, await send(ADD_PARTITIONS, version, stranger))
+        assert codes == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", all_versions(ADD_OFFSETS))
+def test_add_offsets_to_txn(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        producer = await rig.init()
+        request = {
+            "transactional_id": ID,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.epoch,
+            "group_id": "my-transactional-id",
+        }
+        assert (await send(ADD_OFFSETS, version, request)).error_code == ErrorCode.NONE
+        assert rig.state().partitions == {("__consumer_offsets", 46)}
+        fenced = await send(ADD_OFFSETS, version, {**request, "producer_epoch": 9})
+        expected = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
+        assert fenced.error_code == expected
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", all_versions(END))
+def test_end_txn(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        producer = await rig.init()
+        empty = await send(END, version, end_request(producer))
+        assert empty.error_code == ErrorCode.INVALID_TXN_STATE
+        await rig.add(producer)
+        answer = await send(END, version, end_request(producer))
+        assert answer.error_code == ErrorCode.NONE
+        assert (await send(END, version, end_request(producer))).error_code == ErrorCode.NONE
+        if version >= 5:
+            assert (answer.producer_id, answer.producer_epoch) == (producer.producer_id, producer.epoch + 1)
+        fenced = await send(END, version, end_request(Producer(producer.producer_id, 9)))
+        expected = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
+        assert fenced.error_code == expected
+        assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", all_versions(WRITE_MARKERS))
+def test_write_txn_markers_ends_a_hanging_transaction(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        data = rig.topics.data(*P0)
+        data.write(77, 3)
+        request = {
+            "markers": [
+                {
+                    "producer_id": 77,
+                    "producer_epoch": 3,
+                    "transaction_result": False,
+                    "topics": [
+                        {"name": "invoices", "partition_indexes": [0, 9]},
+                        {"name": "__consumer_offsets", "partition_indexes": [1]},
+                    ],
+                    "coordinator_epoch": 0,
+                }
+            ]
+        }
+        (marker,) = (await send(WRITE_MARKERS, version, request)).markers
+        codes = {
+            (topic.name, partition.partition_index): partition.error_code
+            for topic in marker.topics
+            for partition in topic.partitions
+        }
+        assert codes == {("invoices", 0): 0, ("invoices", 9): 3, ("__consumer_offsets", 1): 0}
+        assert data.outcomes() == {b"v": "aborted"}
+        assert rig.group_markers == [("__consumer_offsets", 1, 77, 3, False)]
+
+    run(scenario)
+
+
+def test_describe_transactions():
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        producer = await rig.init()
+        await rig.add(producer, P0, P1)
+        answer = await send(DESCRIBE, 0, {"transactional_ids": [ID, "nobody", ""]})
+        known, unknown, empty = answer.transaction_states
+        assert (known.error_code, known.transaction_state, known.transaction_timeout_ms) == (0, "Ongoing", 60_000)
+        assert known.transaction_start_time_ms == rig.clock.now_ms()
+        assert [(topic.topic, topic.partitions) for topic in known.topics] == [("invoices", [0]), ("shipments", [1])]
+        assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        assert empty.error_code == ErrorCode.INVALID_REQUEST
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", all_versions(LIST))
+def test_list_transactions(version):
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        producer = await rig.init()
+        await rig.add(producer)
+        await rig.init(name="till")
+        answer = await send(LIST, version, {"state_filters": ["Ongoing", "Odd"], "producer_id_filters": []})
+        assert answer.unknown_state_filters == ["Odd"]
+        assert [(one.transactional_id, one.transaction_state) for one in answer.transaction_states] == [(ID, "Ongoing")]
+
+    run(scenario)
+
+
+def test_list_transactions_by_pattern():
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        await rig.init()
+        await rig.init(name="till")
+        found = await send(LIST, 2, {"transactional_id_pattern": "t.*"})
+        assert [one.transactional_id for one in found.transaction_states] == ["till"]
+        refused = await send(LIST, 2, {"transactional_id_pattern": "("})
+        assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+    run(scenario)
+
+
+def test_describe_producers():
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        rig.topics.data(*P0).write(77, 3)
+        request = {"topics": [{"name": "invoices", "partition_indexes": [0, 5]}]}
+        (topic,) = (await send(DESCRIBE_PRODUCERS, 0, request)).topics
+        known, unknown = topic.partitions
+        (producer,) = known.active_producers
+        assert (producer.producer_id, producer.producer_epoch, producer.current_txn_start_offset) == (77, 3, 0)
+        assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    run(scenario)
+
+
+def test_a_batched_request_serves_its_transactions_side_by_side():
+    async def scenario(rig: Rig) -> None:
+        send = sender(rig)
+        producers = {name: await rig.init(name=name) for name in ("a", "b", "c")}
+        request = {
+            "transactions": [
+                {
+                    "transactional_id": name,
+                    "producer_id": producer.producer_id,
+                    "producer_epoch": producer.epoch,
+                    "topics": [{"name": "invoices", "partitions": [0]}],
+                }
+                for name, producer in producers.items()
+            ]
+        }
+        answer = await asyncio.wait_for(send(ADD_PARTITIONS, 4, request), 5)
+        assert [result.transactional_id for result in answer.results_by_transaction] == ["a", "b", "c"]
+        for name, producer in producers.items():
+            await rig.coordinator.end(name, producer, COMMIT, V1)
+
+    run(scenario)

@@ -1,0 +1,97 @@
+"""The pytest plugin gives every test a broker and a topic of its own, alone and with workers."""
+
+import importlib.metadata
+import re
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost.pytest_plugin import topic_name
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest
+
+SEEN = set()
+
+def test_a_broker_is_there(fencepost_broker, fencepost_bootstrap_servers):
+    assert fencepost_broker.running
+    assert fencepost_broker.bootstrap_servers == fencepost_bootstrap_servers
+
+@pytest.mark.parametrize("value", ["a/b", "ü", "x" * 300])
+def test_a_topic_each(fencepost_topic, value):
+    assert fencepost_topic.startswith("test_a_topic_each")
+    assert fencepost_topic not in SEEN
+    SEEN.add(fencepost_topic)
+
+@pytest.mark.fencepost_topic(partitions=3, config={"cleanup.policy": "compact"})
+def test_a_topic_to_order(fencepost_topic, fencepost_bootstrap_servers):
+    from confluent_kafka.admin import AdminClient, ConfigResource
+    admin = AdminClient({"bootstrap.servers": fencepost_bootstrap_servers})
+    assert len(admin.list_topics(fencepost_topic, timeout=10).topics[fencepost_topic].partitions) == 3
+    resource = ConfigResource("topic", fencepost_topic)
+    (described,) = [future.result(10) for future in admin.describe_configs([resource]).values()]
+    assert described["cleanup.policy"].value == "compact"
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    # The plugin is named by hand where the package is not installed, so that its entry point does not find it.
+    installed = any(entry.name == "fencepost" for entry in importlib.metadata.entry_points(group="pytest11"))
+    pytester.makepyfile(TESTS)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(Path(fencepost.__file__).parent.parent))
+
+    def run(*arguments):
+        plugin = () if installed else ("-p", "fencepost.pytest_plugin")
+        return pytester.runpytest_subprocess(*plugin, "-p", "no:cacheprovider", "--strict-markers", *arguments)
+
+    return run
+
+
+def test_tests_get_a_broker_and_topics(run):
+    run().assert_outcomes(passed=5)
+
+
+def test_workers_have_a_broker_each(run):
+    run("-n", "2").assert_outcomes(passed=5)
+
+
+def test_settings_come_from_the_ini_file_and_the_command_line(pytester, run):
+    pytester.makeini("[pytest]\nfencepost_settings =\n    num.partitions=4\n    log.retention.ms=1\n")
+    pytester.makepyfile(
+        """
+        def test_settings(fencepost_broker):
+            assert fencepost_broker._settings["num.partitions"] == "4"
+            assert fencepost_broker._settings["log.retention.ms"] == "2"
+            assert fencepost_broker._settings["group.initial.rebalance.delay.ms"] == "0"
+        """
+    )
+    run("--fencepost-set", "log.retention.ms=2").assert_outcomes(passed=1)
+
+
+def test_a_wrong_setting_is_explained(run):
+    result = run("--fencepost-set", "num.partition=2")
+    result.stdout.fnmatch_lines(["*did you mean num.partitions?*"])
+
+
+def test_without_a_test_that_asks_no_broker_is_imported(pytester, run):
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing():
+            assert not [name for name in sys.modules if name.startswith("fencepost.broker") or name == "uvloop"]
+        """
+    )
+    run().assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("name", ["test_x", "test_x[a/b]", "[]", "ü" * 10, "x" * 1000, "a.b"])
+def test_topic_names_are_legal_and_never_the_same(name):
+    first, second = topic_name(name), topic_name(name)
+    assert first != second
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,249}", first)
