@@ -127,7 +127,8 @@ class Connection(asyncio.BufferedProtocol):
                 frame, self._frame = self._frame, None
                 self._take(memoryview(frame))
             elif self._filled == len(self._frame):
-                self._frame += bytes(min(len(self._frame), self._frame_bytes - self._filled))
+                # A new one: the event loop still holds a view of the old, which therefore cannot grow.
+                self._frame = self._frame + bytes(min(len(self._frame), self._frame_bytes - self._filled))
         else:
             self._split(nbytes + len(self._partial))
 
@@ -192,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         """What is left waits for the next turn of the loop: thousands of requests may come in one read."""
         if not self._yielding:
             self._yielding = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            self._node.call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._yielding = False

@@ -6,6 +6,7 @@ waits, later requests of the same connection wait too, which keeps the order tha
 (Produce, Fetch) gets the bytes and returns the encoded parts itself.
 """
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -68,14 +69,21 @@ Answer = Response | Awaitable[Response]
 RawAnswer = Parts | Reply | Awaitable["Parts | Reply | None"] | None  #: None: no answer at all
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Handler:
     key: int
     first: int
     last: int
     function: Callable[[Call], Answer] | None
     raw: Callable[[Call, memoryview, int], RawAnswer] | None
-    api: messages.Api
+
+    @functools.cached_property
+    def api(self) -> messages.Api:
+        """Its tables are read with the first request: most runs of a broker need few of them."""
+        api = messages.api(self.key)
+        if self.first not in api.request.versions or self.last not in api.request.versions:
+            raise InvariantBroken(f"the handler of {api.name} serves versions that have no table")
+        return api
 
 
 _REGISTRY: dict[int, Handler] = {}
@@ -85,7 +93,7 @@ def handler(key: int, versions: tuple[int, int]) -> Callable[[Callable[[Call], A
     """Register a function that takes a decoded request and returns the response's fields."""
 
     def register(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
-        _add(Handler(key, *versions, function, None, messages.api(key)))
+        _add(Handler(key, *versions, function, None))
         return function
 
     return register
@@ -95,7 +103,7 @@ def raw_handler(key: int, versions: tuple[int, int]) -> Callable[[Callable[..., 
     """Register a function that takes the request's bytes and returns encoded parts."""
 
     def register(function: Callable[..., RawAnswer]) -> Callable[..., RawAnswer]:
-        _add(Handler(key, *versions, None, function, messages.api(key)))
+        _add(Handler(key, *versions, None, function))
         return function
 
     return register
@@ -119,7 +127,6 @@ def announced(registry: Mapping[int, Handler]) -> Iterator[dict[str, int]]:
 
 
 def _add(entry: Handler) -> None:
-    table = entry.api.request.versions
-    if entry.key in _REGISTRY or entry.first not in table or entry.last not in table:
-        raise InvariantBroken(f"handler {entry.api.name} is registered twice or for versions that have no table")
+    if entry.key in _REGISTRY:
+        raise InvariantBroken(f"API {entry.key} has two handlers")
     _REGISTRY[entry.key] = entry

@@ -125,6 +125,7 @@ class Settings(BrokerTable):
             flush_ms=topic.flush_ms,
             compression_type=topic.compression_type,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
+            min_insync_replicas=topic.min_insync_replicas,
             cleaner_dedupe_buffer_bytes=self.log_cleaner_dedupe_buffer_size,
         )
 

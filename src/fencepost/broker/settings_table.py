@@ -66,7 +66,7 @@ class TopicDefaultsTable:
 
     num_partitions = integer(1, "Partitions of a topic that is created without a number.", low=1)
     default_replication_factor = integer(1, "Replicas of a topic; one broker holds one.", low=1, high=1)
-    min_insync_replicas = integer(1, "Without effect: one broker is all replicas there are.",
+    min_insync_replicas = integer(1, "With more than 1, acks=all is refused: one broker is all replicas there are.",
                                   low=1, change=LIVE)
     auto_create_topics_enable = boolean(True, "Create a topic when a client asks for one that is not there.")
     delete_topic_enable = boolean(True, "Whether topics can be deleted.")

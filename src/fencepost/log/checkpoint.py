@@ -63,12 +63,9 @@ def take_clean_shutdown(disk: Disk, data_directory: str) -> bool:
     return True
 
 
-def write_topic_id(disk: Disk, directory: str, topic_id: bytes) -> str:
-    """Say whose directory this is; returns the file's path, which is not synced."""
-    path = os.path.join(directory, files.PARTITION_METADATA)
-    encoded = base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
-    disk.write_bytes(path, f"version: 0\ntopic_id: {encoded}".encode())
-    return path
+def encode_topic_id(topic_id: bytes) -> bytes:
+    """The content of `partition.metadata`."""
+    return b"version: 0\ntopic_id: " + base64.urlsafe_b64encode(topic_id).rstrip(b"=")
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes | None:

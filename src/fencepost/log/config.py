@@ -37,6 +37,8 @@ class LogConfig:
     flush_messages: int = 1
     flush_ms: int = FOREVER
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    #: Looked at by Produce: with acks=all, more than there are replicas is refused.
+    min_insync_replicas: int = 1
     #: Memory for the cleaner's map from key to newest offset (Kafka's `log.cleaner.dedupe.buffer.size` per run).
     cleaner_dedupe_buffer_bytes: int = 32 * 1024 * 1024
 

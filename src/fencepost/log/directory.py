@@ -24,7 +24,9 @@ class PartitionDirectory:
 
     def create(self, topic_id: bytes) -> None:
         self.disk.mkdir(self.path)
-        self.dirty.paths[checkpoint.write_topic_id(self.disk, self.path, topic_id)] = None
+        self.dirty.replacements[os.path.join(self.path, files.PARTITION_METADATA)] = checkpoint.encode_topic_id(
+            topic_id
+        )
         self.names_changed()
         self.dirty.directories[os.path.dirname(self.path)] = None
 
@@ -58,10 +60,7 @@ class PartitionDirectory:
         return os.path.join(self.path, files.name(offset, files.SNAPSHOT))
 
     def save_epochs(self, epochs: LeaderEpochs) -> None:
-        path = os.path.join(self.path, files.LEADER_EPOCHS)
-        self.disk.write_bytes(path + files.TEMPORARY, epochs.encode())
-        self.disk.rename(path + files.TEMPORARY, path)
-        self.dirty.paths[path] = None
+        self.dirty.replacements[os.path.join(self.path, files.LEADER_EPOCHS)] = epochs.encode()
         self.names_changed()
 
     def sync_names(self) -> None:

@@ -152,7 +152,12 @@ class SystemDisk:
         return os.path.exists(path)
 
     def mkdir(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            os.makedirs(path, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.log import files
 from fencepost.log.disk import Disk, File
 
 
@@ -61,6 +62,9 @@ class Dirty:
         self.files: dict[int, File] = {}
         self.paths: dict[str, None] = {}
         self.directories: dict[str, None] = {}
+        #: Small files that are replaced as a whole: path → content. Written by the trip itself, so that nobody on the
+        #: event loop waits for a file to be made.
+        self.replacements: dict[str, bytes] = {}
 
     def add_file(self, file: File) -> None:
         if id(file) not in self.files:
@@ -73,10 +77,17 @@ class Dirty:
         taken.files, self.files = self.files, {}
         taken.paths, self.paths = self.paths, {}
         taken.directories, self.directories = self.directories, {}
+        taken.replacements, self.replacements = self.replacements, {}
         return taken
 
     def sync(self, disk: Disk) -> None:
-        """The trip itself, on a background thread."""
+        """The trip itself, on a background thread. What could not be replaced (a full disk) stays in `replacements`."""
+        for path, content in list(self.replacements.items()):
+            with suppress(OSError):
+                disk.write_bytes(path + files.TEMPORARY, content)
+                disk.sync_file(path + files.TEMPORARY)
+                disk.rename(path + files.TEMPORARY, path)
+                del self.replacements[path]
         for file in self.files.values():
             file.fdatasync()
         for path in self.paths:
@@ -159,6 +170,8 @@ class GroupCommit:
             raise
         finally:
             dirty.release()
+        if dirty.replacements:
+            raise OSError(f"could not write {', '.join(dirty.replacements)}")
         waiting, self._waiting = self._waiting, []
         self._advance(end, waiting)
 
@@ -185,9 +198,13 @@ class GroupCommit:
     def _done(self, finished: Round, error: BaseException | None) -> None:
         self._in_flight = None
         finished.dirty.release()
+        if self._error is not None:
+            return
         if error is not None:
             self._fail(error, finished.waiters)
-        elif self._error is None:
+        else:
+            # Anything newer for the same path has the last word.
+            self.dirty.replacements = {**finished.dirty.replacements, **self.dirty.replacements}
             if self._requested:
                 self._start()
             self._advance(finished.end, finished.waiters)

@@ -112,7 +112,9 @@ class IndexFile:
         self.count = count
 
     def reset(self) -> None:
-        self._opened(create=True).truncate(0)
+        """Forget everything. A file that does not exist is made when there is something to write, or at the end."""
+        if self._file is not None or self._disk.exists(self.path):
+            self._opened().truncate(0)
         self._on_disk = self.count = 0
         self._tail.clear()
 

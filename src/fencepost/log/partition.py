@@ -13,7 +13,6 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import NoReturn
 
 from crc32c import crc32c
@@ -445,8 +444,7 @@ class PartitionLog:
             return
         self.log_start_offset = offset
         if self.epochs.truncate_from_start(offset) and self._active is not None:
-            with suppress(OSError):  # made again from the batches if it is lost
-                self.directory.save_epochs(self.epochs)
+            self.directory.save_epochs(self.epochs)
         self._settle()
         if self.on_progress is not None:
             self.on_progress(self)

@@ -58,7 +58,7 @@ class Segment:
         return self._file
 
     def create(self) -> None:
-        """Make the files, empty; whatever had these names is gone. On failure no `.log` is left behind."""
+        """Make the `.log`, empty; whatever had the names of its indexes is gone. On failure nothing is left behind."""
         try:
             self._file = self._disk.open(self.path(files.LOG), create=True)
             self._file.truncate(0)

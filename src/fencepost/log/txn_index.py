@@ -56,13 +56,6 @@ class TxnIndex(IndexFile):
             number += CHUNK_ENTRIES
         return False
 
-    def reset(self) -> None:
-        if self._file is not None or self._disk.exists(self.path):
-            super().reset()
-        else:
-            self.count = 0
-            self._tail.clear()
-
     def spill(self) -> None:
         if self._tail:
             super().spill()

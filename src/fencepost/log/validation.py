@@ -24,22 +24,30 @@ WORTHWHILE_RUN = 4
 RUN_WINDOW = 256
 #: Attributes that a client's batch may have without a closer look.
 UNREMARKABLE = TRANSACTIONAL_FLAG | COMPRESSION_MASK
+#: The smallest message of the oldest format, in bytes after its length.
+MIN_BATCH_LENGTH = 14
 #: A record cannot be shorter: length, attributes, two deltas, two lengths, header count.
 MIN_RECORD_BYTES = 7
 
 
 def check_frame(batch: bytearray | memoryview) -> None:
-    """The size, magic and length of what claims to be one batch."""
-    if len(batch) < HEADER_BYTES:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {len(batch)} bytes is shorter than its header")
-    header = batches.read_header(batch)
-    if header.magic != batches.MAGIC:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT if header.magic in (0, 1) else ErrorCode.CORRUPT_MESSAGE,
-            f"a batch has magic {header.magic}, only {batches.MAGIC} is stored",
-        )
-    if header.size != len(batch):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {len(batch)} bytes says that it has {header.size}")
+    """The size, magic and length of what claims to be one batch.
+
+    Kafka calls corrupt what cannot be a batch of any format, and invalid what is not exactly one whole batch of this one.
+    """
+    size = len(batch)
+    if size <= batches.MAGIC_OFFSET:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{size} bytes where a batch was expected")
+    length = int.from_bytes(batch[batches.LENGTH_OFFSET : batches.LOG_OVERHEAD], "big", signed=True)
+    magic = batch[batches.MAGIC_OFFSET]
+    if length < MIN_BATCH_LENGTH:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says that it has {length} bytes")
+    if magic > batches.MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch has magic {magic}")
+    if magic != batches.MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch has magic {magic}, only {batches.MAGIC} is stored")
+    if size < HEADER_BYTES or size != length + batches.LOG_OVERHEAD:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{size} bytes, of which one batch has {length + batches.LOG_OVERHEAD}")
 
 
 def check_header(header: BatchHeader) -> None:

@@ -70,6 +70,7 @@ def _bounded(codec: Compression, data: bytes | bytearray | memoryview, limit: in
         try:
             return memoryview(buffer)[: module.decompress_into(data, buffer)]
         except cramjam.DecompressionError as error:
+            del buffer  # before the next one is made, and before an error keeps it alive
             if OUTPUT_FULL not in str(error):
                 raise
             if size == limit:

@@ -20,6 +20,9 @@ from fencepost.wire.produce import PartitionData, PartitionResult, ProduceReques
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
+#: One node has one replica of everything.
+REPLICAS = 1
+
 #: From here on clients know that they can abort and go on (KIP-890).
 FIRST_WITH_ABORTABLE = 11
 
@@ -63,6 +66,8 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
         topic, partition, records = data
         try:
             log = _writable_log(call, data)
+            if wait_for_disk and log.config.min_insync_replicas > REPLICAS:
+                raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "min.insync.replicas is more than the one there is")
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch per partition")
             appended = log.append(records, Origin.CLIENT)
@@ -135,7 +140,10 @@ def _is_transactional(records: memoryview | None) -> bool:
 def _join_transaction(call: Call, request: ProduceRequest, transactional: list[PartitionData]) -> Any:
     """Verify or register the partitions; None when that needs no waiting, else what to await."""
     if request.transactional_id is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "transactional records without a transactional id")
+        # Kafka's code: nobody is authorised for the id that is not there.
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without a transactional id"
+        )
     first = read_header(transactional[0].records or b"")
     topics = call.broker.topics
     partitions = []

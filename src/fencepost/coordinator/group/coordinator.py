@@ -8,7 +8,8 @@ moment.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 
 from fencepost.clock import Clock
 from fencepost.coordinator.group.checks import check_delete_group, check_heartbeat, check_sync
@@ -37,11 +38,19 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 
 
 class GroupCoordinator:
-    def __init__(self, *, topics: InternalTopics, clock: Clock, settings: GroupSettings) -> None:
+    def __init__(
+        self,
+        *,
+        topics: InternalTopics,
+        clock: Clock,
+        settings: GroupSettings,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        """`new_id` makes up what nobody has been called before: a part of every member id."""
         self._topics = topics
         self._settings = settings
         self._shards: Shards[GroupMachine] = Shards(CONSUMER_OFFSETS, topics, lambda _: GroupMachine(), clock)
-        self._rebalances = Rebalances(clock, settings, self._record)
+        self._rebalances = Rebalances(clock, settings, self._record, new_id)
         self.offsets = OffsetCoordinator(
             self._shards, clock, settings, self._rebalances.heard_from, self._rebalances.forget
         )
@@ -126,6 +135,7 @@ class GroupCoordinator:
     # -- groups as a whole
 
     def describe(self, group_id: str) -> Described | None:
+        """As it is in memory, which may be ahead of the disk: nobody builds upon a description."""
         group = self._find(group_id)
         return None if group is None else group.described()
 

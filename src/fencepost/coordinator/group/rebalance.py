@@ -11,7 +11,6 @@ it does not come back. Only one that was never told its id goes at once, for it 
 """
 
 import logging
-import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -55,7 +54,7 @@ class Rebalances:
         clock: Clock,
         settings: GroupSettings,
         write: Callable[[Group, GroupRecord], None],
-        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        new_id: Callable[[], str],
     ) -> None:
         """`write` appends the record and applies it, or raises KafkaError and does neither."""
         self._clock = clock

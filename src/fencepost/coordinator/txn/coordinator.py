@@ -175,7 +175,6 @@ class TransactionCoordinator:
                 now_ms=self._clock.now_ms(),
             ),
         )
-        self._step(Step.ANSWERED)
         return Producer(transaction.producer_id, transaction.producer_epoch)
 
     def append_marker(self, where: TopicPartition, marker: Marker) -> "asyncio.Future[None] | None":
@@ -274,20 +273,26 @@ class TransactionCoordinator:
     ) -> Transaction:
         """The id's state on which the answer rests, once that is safe."""
         deadline_ms = self._clock.monotonic_ms() + PATIENCE_MS
+        has_waited_for_an_end = False
         try:
             while True:
                 decision = decision_on(self._table.get(transactional_id))
                 transaction = self._write(transactional_id, decision)
                 if decision.then is Then.REPLY:
                     await self._shard_of(transaction).durable(transaction.offset)
-                    return transaction
+                    break
                 completed = self._completions.of(transaction)
                 if not await within(self._clock, deadline_ms - self._clock.monotonic_ms(), completed):
                     raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is still being ended")
+                has_waited_for_an_end = True
                 if decision.then is Then.REPLY_WHEN_COMPLETE:
-                    return completed.result()
+                    transaction = completed.result()
+                    break
         except KafkaError as error:
             raise coordinator_error(error) from None
+        if has_waited_for_an_end:
+            self._step(Step.ANSWERED)
+        return transaction
 
     def _write(self, transactional_id: str, decision: Decision) -> Transaction:
         """Append the decision's record, if it has one, and apply it; gives the state after that."""

@@ -17,7 +17,7 @@ class Step(enum.IntEnum):
     MARKERS_APPENDED = 5  #: every partition knows, perhaps only in memory
     MARKERS_DURABLE = 6  #: ... and on disk: readers see the outcome
     COMPLETE_APPENDED = 7  #: the coordinator is done with it
-    ANSWERED = 8  #: the answer is about to leave
+    ANSWERED = 8  #: an answer that waited for it (EndTxn, or a successor's InitProducerId) is about to leave
     COMPLETE_DURABLE = 9  #: nothing is left to recover. Comes before or after ANSWERED: nobody waits for it
 
 

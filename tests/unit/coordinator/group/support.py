@@ -23,9 +23,11 @@ from fencepost.coordinator.group.requests import (
     SyncRequest,
 )
 from fencepost.errors import ErrorCode
+from fencepost.log import cleaner
 from fencepost.log.config import LogConfig
 from fencepost.log.disk import SystemDisk
 from fencepost.log.partition import PartitionLog
+from fencepost.wire.records import decode_batch
 
 T = TypeVar("T")
 
@@ -94,7 +96,7 @@ class Topics:
                 topic,
                 partition,
                 bytes(16),
-                LogConfig(cleanup_policy=frozenset({"compact"})),
+                LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0),
                 self._clock,
                 Inline(),
                 clean_shutdown=False,
@@ -122,6 +124,22 @@ class World:
     async def advance(self, delta_ms: int) -> None:
         self.clock.advance(delta_ms)
         await settle()
+
+    async def compact(self) -> None:
+        """Leave of every key its last record, as the cleaner does in time."""
+        log = self.log()
+        if log.log_end_offset:
+            log.roll()
+            log.request_sync()
+            await settle()
+            outcome: list[BaseException | None] = []
+            if cleaner.clean(log, outcome.append):
+                await settle()
+                assert outcome == [None]
+
+    def records(self) -> int:
+        """How many records the log holds, markers apart."""
+        return sum(len(list(decode_batch(batch))) for header, batch in self.log().replay(0) if not header.is_control)
 
     def log(self, group_id: str = GROUP) -> PartitionLog:
         return self.topics.log(CONSUMER_OFFSETS, self.groups.partition_of(group_id))

@@ -92,6 +92,27 @@ def test_pending_offsets_are_pending_again_and_end_with_their_marker(play):
     play(story)
 
 
+def test_compaction_changes_nothing(play):
+    async def story(world: World) -> None:
+        client = Client(world, "a")
+        await stable(world, client)
+        await world.commit(1, client.identity)
+        await world.commit_in_transaction(2, producer_id=9)
+        world.end_transaction(9, commit=False)
+        await world.commit_in_transaction(3, producer_id=8, partition=1)
+        await world.commit(4, client.identity, partition=1)
+        world.end_transaction(8, commit=True)
+        await client.leave()
+        assert world.records() == 6
+        await world.compact()
+        assert world.records() == 3  # a group, and an offset for each of two partitions
+        world.restart()
+        assert [one.offset for one in await world.fetch(0, 1)] == [1, 4]
+        assert world.state == "Empty"
+
+    play(story)
+
+
 def test_a_marker_for_a_shard_that_was_never_used_is_found_when_it_is(play):
     async def story(world: World) -> None:
         world.topics.ensure_internal("__consumer_offsets")
@@ -112,9 +133,34 @@ steps = st.lists(
         st.tuples(st.just("leave"), st.integers(0, 2), st.just(0)),
         st.tuples(st.just("delete group"), st.just(0), st.just(0)),
         st.tuples(st.just("time"), st.integers(0, 100), st.just(0)),
+        st.tuples(st.just("compact"), st.just(0), st.just(0)),
     ),
     max_size=25,
 )
+
+
+async def take(world: World, clients: list[Client], what: str, which: int, value: int) -> None:
+    match what:
+        case "commit":
+            if world.state in ("none", "Empty"):
+                await world.commit(value, partition=which)
+        case "txn":
+            await world.commit_in_transaction(value, producer_id=which, partition=value)
+        case "end":
+            world.end_transaction(which, commit=bool(value))
+        case "delete topic":
+            world.groups.topics_deleted(["t"])
+        case "join":
+            clients[which].member_id = ""
+            await start(clients[which].join_and_sync())
+        case "leave":
+            await clients[which].leave()
+        case "delete group":
+            await world.groups.delete_group(GROUP)
+        case "time":
+            await world.advance(which * 1000)
+        case "compact":
+            await world.compact()
 
 
 @settings(max_examples=60)
@@ -125,23 +171,7 @@ def test_whatever_happened_a_restart_finds_what_was_there(steps):
     async def story(world: World) -> None:
         clients = [Client(world, str(number), instance_id=f"i-{number}") for number in range(3)]
         for what, which, value in steps:
-            if what == "commit" and world.state in ("none", "Empty"):
-                await world.commit(value, partition=which)
-            elif what == "txn":
-                await world.commit_in_transaction(value, producer_id=which, partition=value)
-            elif what == "end":
-                world.end_transaction(which, commit=value)
-            elif what == "delete topic":
-                world.groups.topics_deleted(["t"])
-            elif what == "join":
-                clients[which].member_id = ""
-                await start(clients[which].join_and_sync())
-            elif what == "leave":
-                await clients[which].leave()
-            elif what == "delete group":
-                await world.groups.delete_group(GROUP)
-            elif what == "time":
-                await world.advance(which * 1000)
+            await take(world, clients, what, which, value)
         await settle()
         before = snapshot(world)
         world.restart()

@@ -1,0 +1,168 @@
+"""Kafka Streams with exactly_once_v2 counts every word exactly once, whoever is killed meanwhile.
+
+The state store is not cached, so each input word gives one output record: for a word that came n times the output must
+hold the counts 1, 2, … n, each once and in order. A lost, repeated or half-visible transaction breaks that row.
+"""
+
+import random
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from bench.harness import java
+from bench.harness.brokers import Server
+from tests.compat.tools import Tool
+from tests.conftest import wait_until
+
+SOURCE = Path(__file__).parent / "java" / "WordCount.java"
+WORDS = [f"word{index}" for index in range(40)]
+LINES_A_PART = 400
+PATIENCE_S = 120
+
+
+class Streams:
+    """One instance of the application: its state directory stays when it is killed."""
+
+    def __init__(self, arguments: list[str], log: Path) -> None:
+        self._arguments = arguments
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = java.command(str(SOURCE), *self._arguments, heap=("-Xmx400M", "-XX:TieredStopAtLevel=1"))
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")[-6000:]
+
+
+class Counts:
+    """Reads the output as a read_committed consumer does, and keeps every count of every word."""
+
+    def __init__(self, server: Server, topic: str) -> None:
+        self.seen: dict[str, list[int]] = defaultdict(list)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": server.bootstrap_servers,
+                "group.id": f"reader-{topic}",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([topic])
+
+    def total(self) -> int:
+        for message in self._consumer.consume(1000, 0.2):
+            if message.error() is None:
+                key, value = message.key(), message.value()
+                assert key is not None and value is not None
+                self.seen[key.decode()].append(int.from_bytes(value, "big"))
+        return sum(map(len, self.seen.values()))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Shop:
+    """The broker, the application between two topics, and what went in."""
+
+    def __init__(self, server: Server, streams: Streams, counts: Counts, source: str) -> None:
+        self.server, self.streams, self.counts = server, streams, counts
+        self.expected: Counter[str] = Counter()
+        self._source = source
+        self._random = random.Random(4)
+
+    def produce(self) -> None:
+        """One part of the input, all of it acknowledged."""
+        producer = Producer({"bootstrap.servers": self.server.bootstrap_servers, "log_level": 0, "linger.ms": 5})
+        for _ in range(LINES_A_PART):
+            words = self._random.choices(WORDS, k=3)
+            self.expected.update(words)
+            producer.produce(self._source, " ".join(words))
+        assert producer.flush(60) == 0
+
+    def wait_for(self, share: float) -> None:
+        wanted = share * self.expected.total()
+
+        def reached() -> bool:
+            assert self.streams.is_alive(), self.streams.said()
+            return self.counts.total() >= wanted
+
+        try:
+            wait_until(reached, f"{wanted:.0f} words are counted", PATIENCE_S)
+        except pytest.fail.Exception as failure:
+            raise AssertionError(f"{failure}\n{self.streams.said()}") from None
+
+    def check(self) -> None:
+        self.wait_for(1)
+        self.counts.total()
+        assert dict(self.counts.seen) == {word: list(range(1, n + 1)) for word, n in self.expected.items()}
+
+
+@pytest.fixture
+def shop(start_server: Callable[..., Server], name: str, tmp_path: Path) -> Iterator[Shop]:
+    server = start_server({"transaction.max.timeout.ms": "60000"})
+    source, target = f"{name}-in", f"{name}-out"
+    tool = Tool(server.bootstrap_servers)
+    for topic in (source, target):
+        tool("topics", "--create", "--topic", topic, "--partitions", "2")
+    state = tmp_path / "state"
+    streams = Streams([server.bootstrap_servers, name, source, target, str(state)], tmp_path / "streams.log")
+    counts = Counts(server, target)
+    streams.start()
+    yield Shop(server, streams, counts, source)
+    counts.close()
+    streams.kill()
+
+
+def test_words_are_counted(shop):
+    shop.produce()
+    shop.check()
+
+
+def test_the_application_is_killed_in_the_middle_and_started_again(shop):
+    shop.produce()
+    shop.wait_for(0.2)
+    shop.produce()
+    shop.streams.kill()
+    shop.streams.start()
+    shop.wait_for(0.6)
+    shop.produce()
+    shop.check()
+
+
+def test_the_broker_is_killed_in_the_middle_and_started_again(shop):
+    shop.produce()
+    shop.wait_for(0.2)
+    shop.produce()
+    shop.server.kill()
+    shop.server.start()
+    shop.wait_for(0.7)
+    shop.produce()
+    shop.check()
+
+
+def test_broker_and_application_are_killed_together(shop):
+    shop.produce()
+    shop.wait_for(0.3)
+    shop.produce()
+    shop.server.kill()
+    shop.streams.kill()
+    shop.server.start()
+    shop.streams.start()
+    shop.check()
