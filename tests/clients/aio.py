@@ -199,6 +199,7 @@ class Aio(Client):
             max_request_size=options["max_bytes"],
             metadata_max_age_ms=options["metadata_max_age_ms"],
             retry_backoff_ms=10,
+            request_timeout_ms=options["patience_ms"],
             **chosen,
         )
 

@@ -154,6 +154,7 @@ class ConfluentConsumer(Consumer):
 
 class Confluent(Client):
     name = "confluent"
+    no_such_topic = ("_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PARTITION")
     assignors = ("range", "roundrobin", "cooperative-sticky")
 
     def _open_producer(self, **options: Any) -> Producer:
@@ -164,7 +165,8 @@ class Confluent(Client):
             "enable.idempotence": options["idempotent"],
             "message.max.bytes": options["max_bytes"],
             "metadata.max.age.ms": options["metadata_max_age_ms"],
-            "message.timeout.ms": 20_000,
+            "message.timeout.ms": options["patience_ms"],
+            "topic.metadata.propagation.max.ms": options["patience_ms"] // 2,
             "linger.ms": 1,
             **QUICK,
         }

@@ -193,6 +193,7 @@ class Client(ABC):
         transaction_timeout_ms: int = 60_000,
         max_bytes: int = 1_000_000,
         metadata_max_age_ms: int = 300_000,
+        patience_ms: int = 20_000,
     ) -> Producer:
         return self._keep(
             self._open_producer(
@@ -203,6 +204,7 @@ class Client(ABC):
                 transaction_timeout_ms=transaction_timeout_ms,
                 max_bytes=max_bytes,
                 metadata_max_age_ms=metadata_max_age_ms,
+                patience_ms=patience_ms,
             )
         )
 

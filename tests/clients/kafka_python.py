@@ -147,6 +147,7 @@ class KafkaPythonConsumer(Consumer):
 
 class KafkaPython(Client):
     name = "kafka-python"
+    no_such_topic = ("KafkaTimeoutError", "UNKNOWN_TOPIC_OR_PARTITION")
     writes_null_headers = False
     writes_empty_records = False
     assignors = ("range", "roundrobin", "cooperative-sticky")
@@ -162,7 +163,7 @@ class KafkaPython(Client):
             transaction_timeout_ms=options["transaction_timeout_ms"],
             max_request_size=options["max_bytes"],
             metadata_max_age_ms=options["metadata_max_age_ms"],
-            max_block_ms=20_000,
+            max_block_ms=options["patience_ms"],
             **idempotence,
             **QUICK,
         )

@@ -9,7 +9,7 @@ import pytest
 
 from bench.harness import java
 from fencepost.wire import messages
-from fencepost.wire.messages import Field, Schema, Versions
+from fencepost.wire.codec import Field, Schema, Versions
 
 COORDINATOR_RECORDS = {
     "transaction_log_key": "TransactionLogKey",

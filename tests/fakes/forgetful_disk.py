@@ -117,6 +117,10 @@ class ForgetfulDisk:
             self._changes_left -= 1
         self.changes += 1
 
+    @property
+    def is_off(self) -> bool:
+        return self._off
+
     def used_bytes(self) -> int:
         return _size(self._root)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from fencepost.errors import Malformed
 from fencepost.wire import batch, compression, frame, messages, produce, records, varint
+from fencepost.wire.codec import Field, Schema
 from fencepost.wire.compression import Compression
-from fencepost.wire.messages import Field, Schema
 from fencepost.wire.records import Record
 
 #: Small enough to run thousands of inputs, large enough that a bomb of a few bytes has to be noticed.

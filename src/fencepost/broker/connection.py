@@ -244,8 +244,7 @@ class Connection(asyncio.BufferedProtocol):
             if entry.raw is not None:
                 return entry.raw(call, frame, body)
             call.request = entry.api.request.decode(header.version, frame, body)
-        assert entry.function is not None
-        return entry.function(call)
+        return cast(Any, entry.function)(call)
 
     def _answer(self, entry: Handler, header: RequestHeader, answer: Any) -> None:
         if answer is None:

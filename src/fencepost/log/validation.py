@@ -47,7 +47,9 @@ def check_frame(batch: bytearray | memoryview) -> None:
     if magic != batches.MAGIC:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch has magic {magic}, only {batches.MAGIC} is stored")
     if size < HEADER_BYTES or size != length + batches.LOG_OVERHEAD:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{size} bytes, of which one batch has {length + batches.LOG_OVERHEAD}")
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"{size} bytes, of which one batch has {length + batches.LOG_OVERHEAD}"
+        )
 
 
 def check_header(header: BatchHeader) -> None:

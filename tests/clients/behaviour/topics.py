@@ -46,7 +46,7 @@ class Topics:
     ) -> None:
         name = unique("auto")
         with refused(*strict_client.no_such_topic):
-            strict_client.producer().put(name, b"a")
+            strict_client.producer(patience_ms=1000).put(name, b"a")
         assert name not in strict_admin.list_topics(timeout=WAIT_TIMEOUT_S).topics
 
     def test_a_pattern_takes_in_topics_that_are_created_later(self, client: Client, topic: MakeTopic) -> None:

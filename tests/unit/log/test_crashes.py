@@ -11,6 +11,7 @@ from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
 from fencepost.log.partition import Isolation
 from fencepost.wire.records import decode_batch, decode_marker
+from tests.fakes.forgetful_disk import PowerLost
 from tests.unit.log.support import NOW_MS, Fixture, batch, read_all
 
 HISTORIES = int(os.environ.get("CRASH_HISTORIES", "40"))
@@ -112,11 +113,22 @@ class History:
         self.pending: list[tuple[int, asyncio.Future[None]]] = []
 
     def step(self) -> None:
+        try:
+            self.act()
+        except (PowerLost, KafkaError):
+            if not self.home.disk.is_off:
+                raise
+        if self.home.disk.is_off:
+            self.crash()
+        self.observe()
+
+    def act(self) -> None:
         rng, home = self.rng, self.home
         match rng.choices(
-            ["data", "transactional", "marker", "turn", "work", "checkpoint", "delete", "maintain", "crash", "restart"],
-            [20, 25, 15, 20, 15, 3, 2, 3, 4, 2],
-        )[0]:
+            ["data", "transactional", "marker", "turn", "work", "checkpoint", "delete", "maintain", "crash", "restart",
+             "die soon"],
+            [20, 25, 15, 20, 15, 3, 2, 3, 2, 2, 3],
+        )[0]:  # fmt: skip
             case "data":
                 self.append(rng.choice((-1, 1)), transactional=False)
             case "transactional":
@@ -142,7 +154,8 @@ class History:
                 self.observe()
                 home.restart()
                 self.check()
-        self.observe()
+            case "die soon":
+                home.disk.die_after(rng.randint(0, 40))
 
     def append(self, producer_id: int, *, transactional: bool) -> None:
         values = tuple(self.rng.randbytes(self.rng.randint(0, 60)) for _ in range(self.rng.randint(1, 4)))
@@ -153,11 +166,12 @@ class History:
         )
         again = bytearray(encoded)
         log = self.home.log
+        # Noted before it is tried: if the power goes in between it may be there afterwards, or not.
+        end = self.model.end_offset
+        entry = Entry(end, end + len(values) - 1, values, producer_id, epoch, sequence, transactional)
+        self.model.entries.append(entry)
         appended = log.append(encoded)
-        assert appended.base_offset == self.model.end_offset
-        self.model.entries.append(
-            Entry(appended.base_offset, appended.last_offset, values, producer_id, epoch, sequence, transactional)
-        )
+        assert (appended.base_offset, appended.last_offset) == (entry.base_offset, entry.last_offset)
         self.await_durable(appended.last_offset)
         if producer_id >= 0 and self.rng.random() < 0.2:
             repeated = log.append(again)
@@ -168,9 +182,10 @@ class History:
         # Both protocols: with version 2 the marker's epoch is one above the data's.
         version = self.rng.choice((1, 2))
         epoch = state.epoch + 1 if version == 2 else state.epoch
-        offset = self.home.log.append_marker(producer_id, epoch, commit, 0, version)
-        self.model.entries.append(Entry(offset, offset, (), producer_id, epoch, -1, True, commit))
-        self.await_durable(offset)
+        end = self.model.end_offset
+        self.model.entries.append(Entry(end, end, (), producer_id, epoch, -1, True, commit))
+        assert self.home.log.append_marker(producer_id, epoch, commit, 0, version) == end
+        self.await_durable(end)
 
     def await_durable(self, offset: int) -> None:
         future = self.home.log.when_durable(offset)
@@ -190,8 +205,11 @@ class History:
             future.cancel()
         self.pending.clear()
         home = self.home
-        if self.rng.random() < 0.2:
-            home.kill()
+        if not home.disk.is_off and self.rng.random() < 0.2:
+            try:
+                home.kill()
+            except PowerLost:  # while it recovered
+                home.power_failure(self.rng)
         else:
             home.power_failure(self.rng if self.rng.random() < 0.9 else None)
         end = home.log.log_end_offset

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fencepost.wire.messages import Field, Schema
+from fencepost.wire.codec import Field, Schema
 
 INTEGERS = {
     "int8": st.integers(-(2**7), 2**7 - 1),

@@ -10,8 +10,11 @@ from fencepost.errors import ErrorCode
 def describe_producers(call: Call) -> Response:
     return {
         "topics": [
-            {"name": topic.name, "partitions": [_describe(call, topic.name, index) for index in
-            topic.partition_indexes]} for topic in call.request.topics
+            {
+                "name": topic.name,
+                "partitions": [_describe(call, topic.name, index) for index in topic.partition_indexes],
+            }
+            for topic in call.request.topics
         ]
     }
 

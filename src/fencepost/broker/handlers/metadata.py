@@ -23,7 +23,9 @@ def metadata(call: Call) -> Response:
     else:
         topics = [_find(call, entry.name, entry.topic_id) for entry in wanted]
     return {
-        "brokers": [{"node_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.settings.broker_rack}],
+        "brokers": [
+            {"node_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.settings.broker_rack}
+        ],
         "cluster_id": broker.topics.cluster_id,
         "controller_id": broker.node_id,
         "topics": topics,

@@ -285,8 +285,8 @@ class TransactionCoordinator:
                 if not await within(self._clock, deadline_ms - self._clock.monotonic_ms(), completed):
                     raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the last transaction is still being ended")
                 has_waited_for_an_end = True
+                transaction = completed.result()
                 if decision.then is Then.REPLY_WHEN_COMPLETE:
-                    transaction = completed.result()
                     break
         except KafkaError as error:
             raise coordinator_error(error) from None

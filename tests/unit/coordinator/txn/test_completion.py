@@ -238,3 +238,39 @@ def test_many_partitions_get_their_markers():
         assert all(rig.topics.data(*where).markers(producer.producer_id) == [(0, True)] for where in partitions)
 
     run(scenario)
+
+
+def test_who_waits_when_the_broker_stops_is_sent_away():
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0)
+        rig.topics.data(*P0).sync_mode = Sync.BY_HAND
+        requests = [
+            asyncio.ensure_future(code_of(request))
+            for request in (rig.end(producer, COMMIT, V1), rig.init(), rig.add(producer, P1))
+        ]
+        await settle()
+        rig.coordinator.stop()
+        assert set(await asyncio.gather(*requests)) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert rig.state().state is S.PREPARE_COMMIT
+
+    run(scenario)
+
+
+def test_a_mistake_of_ours_is_told_and_the_next_request_tries_again(caplog):
+    async def scenario(rig: Rig) -> None:
+        producer = await rig.init()
+        await rig.add(producer, P0)
+
+        def stumble(step: Step) -> None:
+            if step is Step.MARKERS_DURABLE:
+                rig.on_step = None
+                raise RuntimeError("a bug")
+
+        rig.on_step = stumble
+        assert await code_of(rig.end(producer, COMMIT, V1)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "a bug" in caplog.text
+        assert await rig.end(producer, COMMIT, V1) == producer
+        assert rig.state().state is S.COMPLETE_COMMIT
+
+    run(scenario)

@@ -1,0 +1,316 @@
+"""Structs to bytes and back, in any version: the mechanics under `messages`.
+
+A `Schema` knows a message's fields and the versions that have them; for each version it makes a `StructCodec` at first
+use, whose readers and writers are closures chosen once. Invariant: reading raises `Malformed` and nothing else,
+whatever the bytes are, and does no more work than there are bytes.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.errors import InvariantBroken, Malformed
+from fencepost.wire.varint import read_unsigned, write_unsigned
+
+Buffer = bytes | bytearray | memoryview
+Reader = Callable[[Buffer, int], tuple[Any, int]]
+Writer = Callable[[bytearray, Any], None]
+
+NULL_UUID = bytes(16)
+
+#: What the length before a plain string can say. As in Kafka it holds for compact strings too, so that a name taken
+#: from a flexible request can be written into any other message.
+MAX_STRING_BYTES = 0x7FFF
+
+
+class Message:
+    """A decoded struct. Each kind of struct is a subclass whose class attributes are the defaults of its fields."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:  # only for names that neither the message nor its defaults have
+        raise AttributeError(f"{type(self).__name__} has no field {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    first: int
+    last: int
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version <= self.last
+
+
+ALWAYS = Versions(0, 32767)
+NEVER = Versions(0, -1)
+
+
+@dataclass(slots=True)
+class Field:
+    name: str
+    kind: str  #: a primitive's name, or "struct"
+    is_array: bool
+    versions: Versions = ALWAYS
+    nullable: Versions = NEVER
+    tag: int | None = None
+    default: Any = None
+    children: "list[Field]" = field(default_factory=list)
+    message: type[Message] = Message
+
+
+@dataclass(slots=True)
+class Schema:
+    """One message in all of its versions."""
+
+    name: str
+    versions: Versions
+    flexible: Versions
+    fields: list[Field]
+    message: type[Message]
+    _codecs: "dict[int, StructCodec]" = field(default_factory=dict)
+
+    def codec(self, version: int) -> "StructCodec":
+        codec = self._codecs.get(version)
+        if codec is None:
+            if version not in self.versions:
+                raise InvariantBroken(f"{self.name} has no version {version}")
+            codec = StructCodec(self.name, self.fields, self.message, version, flexible=version in self.flexible)
+            self._codecs[version] = codec
+        return codec
+
+    def decode(self, version: int, buffer: Buffer, position: int = 0) -> Message:
+        """The message at `position`. Bytes that do not fit raise Malformed, whatever they are."""
+        try:
+            message, _ = self.codec(version).read(buffer, position)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise Malformed(f"{self.name} v{version}: {error}") from None
+        except Malformed as error:
+            raise Malformed(f"{self.name} v{version}: {error}") from None
+        return message
+
+    def encode(self, version: int, values: Mapping[str, Any] | Message, out: bytearray | None = None) -> bytearray:
+        out = bytearray() if out is None else out
+        self.codec(version).write(out, values)
+        return out
+
+
+class StructCodec:
+    """Reads and writes one struct in one version."""
+
+    def __init__(self, path: str, fields: list[Field], message: type[Message], version: int, *, flexible: bool) -> None:
+        self._path = path
+        self._message = message
+        self._flexible = flexible
+        self._known = frozenset(f.name for f in fields)
+        present = [f for f in fields if version in f.versions]
+        codecs = {f.name: field_codec(f, version, flexible=flexible) for f in present}
+        self._readers = [(f.name, codecs[f.name][0]) for f in present if f.tag is None]
+        self._writers = [(f.name, codecs[f.name][1], f.default) for f in present if f.tag is None]
+        self._tagged_readers = {f.tag: (f.name, codecs[f.name][0]) for f in present if f.tag is not None}
+        self._tagged_writers = sorted(
+            (f.tag, f.name, codecs[f.name][1], f.default) for f in present if f.tag is not None
+        )
+
+    def read(self, buffer: Buffer, position: int) -> tuple[Message, int]:
+        message = self._message()
+        values = message.__dict__
+        for name, read in self._readers:
+            values[name], position = read(buffer, position)
+        if self._flexible:
+            position = self._read_tagged(buffer, position, values)
+        return message, position
+
+    def write(self, out: bytearray, source: Mapping[str, Any] | Message) -> None:
+        values = source if isinstance(source, Mapping) else vars(source)
+        if not values.keys() <= self._known:
+            raise InvariantBroken(f"{self._path} has no field {', '.join(sorted(values.keys() - self._known))}")
+        for name, write, default in self._writers:
+            write(out, values.get(name, default))
+        if self._flexible:
+            self._write_tagged(out, values)
+
+    def _read_tagged(self, buffer: Buffer, position: int, values: dict[str, Any]) -> int:
+        count, position = read_unsigned(buffer, position)
+        for _ in range(count):
+            tag, position = read_unsigned(buffer, position)
+            size, position = read_unsigned(buffer, position)
+            end = position + size
+            if end > len(buffer):
+                raise Malformed("a tagged field runs past the end")
+            known = self._tagged_readers.get(tag)
+            if known is not None:
+                name, read = known
+                values[name], after = read(buffer, position)
+                if after != end:
+                    raise Malformed(f"tagged field {name} has another size than announced")
+            position = end
+        return position
+
+    def _write_tagged(self, out: bytearray, values: Mapping[str, Any]) -> None:
+        present = [
+            (tag, write, values[name])
+            for tag, name, write, default in self._tagged_writers
+            if name in values and values[name] != default
+        ]
+        write_unsigned(out, len(present))
+        for tag, write, value in present:
+            body = bytearray()
+            write(body, value)
+            write_unsigned(out, tag)
+            write_unsigned(out, len(body))
+            out += body
+
+
+def field_codec(spec: Field, version: int, *, flexible: bool) -> tuple[Reader, Writer]:
+    nullable = version in spec.nullable
+    if spec.kind == "struct":
+        codec = StructCodec(spec.name, spec.children, spec.message, version, flexible=flexible)
+        item: tuple[Reader, Writer] = (codec.read, codec.write)
+        if nullable and not spec.is_array:
+            item = _nullable_struct(*item)
+    elif spec.kind in _FIXED:
+        item = _FIXED[spec.kind]
+    else:
+        sized = _sized(spec.kind, flexible=flexible, nullable=nullable and not spec.is_array)
+        item = sized
+    if spec.is_array:
+        return _array(*item, flexible=flexible, nullable=nullable)
+    return item
+
+
+def _fixed(layout: str) -> tuple[Reader, Writer]:
+    packer = struct.Struct(">" + layout)
+    unpack, pack, size = packer.unpack_from, packer.pack, packer.size
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        return unpack(buffer, position)[0], position + size
+
+    def write(out: bytearray, value: Any) -> None:
+        out += pack(value)
+
+    return read, write
+
+
+def _read_uuid(buffer: Buffer, position: int) -> tuple[bytes, int]:
+    end = position + 16
+    if end > len(buffer):
+        raise Malformed("a uuid is cut short")
+    return bytes(buffer[position:end]), end
+
+
+def _write_uuid(out: bytearray, value: bytes) -> None:
+    out += value
+
+
+_FIXED: dict[str, tuple[Reader, Writer]] = {
+    "bool": _fixed("?"),
+    "int8": _fixed("b"),
+    "int16": _fixed("h"),
+    "uint16": _fixed("H"),
+    "int32": _fixed("i"),
+    "int64": _fixed("q"),
+    "float64": _fixed("d"),
+    "uuid": (_read_uuid, _write_uuid),
+}
+
+
+def _length(kind: str, *, flexible: bool) -> tuple[Reader, Writer]:
+    """The length before a string, bytes or array: -1 (or 0 in the compact form, which is one more) means null."""
+    if not flexible:
+        return _FIXED["int16" if kind == "string" else "int32"]
+
+    def read(buffer: Buffer, position: int) -> tuple[int, int]:
+        value, position = read_unsigned(buffer, position)
+        return value - 1, position
+
+    def write(out: bytearray, value: int) -> None:
+        write_unsigned(out, value + 1)
+
+    return read, write
+
+
+def _sized(kind: str, *, flexible: bool, nullable: bool) -> tuple[Reader, Writer]:
+    read_length, write_length = _length(kind, flexible=flexible)
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        length, position = read_length(buffer, position)
+        if length < 0:
+            if nullable or kind == "records":
+                return None, position
+            raise Malformed(f"a {kind} that must not be null is")
+        end = position + length
+        if end > len(buffer):
+            raise Malformed(f"a {kind} of {length} bytes runs past the end")
+        if kind == "string" and length > MAX_STRING_BYTES:
+            raise Malformed(f"a string of {length} bytes is longer than {MAX_STRING_BYTES}")
+        part = buffer[position:end]
+        if kind == "string":
+            return str(part, "utf-8"), end
+        return (part if kind == "records" else bytes(part)), end
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            if not nullable and kind != "records":
+                raise InvariantBroken(f"a {kind} that must not be null is")
+            write_length(out, -1)
+            return
+        data = value.encode() if kind == "string" else value
+        write_length(out, len(data))
+        out += data
+
+    return read, write
+
+
+def _array(read_item: Reader, write_item: Writer, *, flexible: bool, nullable: bool) -> tuple[Reader, Writer]:
+    read_length, write_length = _length("array", flexible=flexible)
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        count, position = read_length(buffer, position)
+        if count < 0:
+            if nullable:
+                return None, position
+            raise Malformed("an array that must not be null is")
+        if count > len(buffer) - position:  # every item takes a byte at least: do not loop over a lie
+            raise Malformed(f"an array of {count} items runs past the end")
+        items = []
+        for _ in range(count):
+            item, position = read_item(buffer, position)
+            items.append(item)
+        return items, position
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            if not nullable:
+                raise InvariantBroken("an array that must not be null is")
+            write_length(out, -1)
+            return
+        write_length(out, len(value))
+        for item in value:
+            write_item(out, item)
+
+    return read, write
+
+
+def _nullable_struct(read_struct: Reader, write_struct: Writer) -> tuple[Reader, Writer]:
+    """A struct that may be null has a byte before it: -1 null, 1 present."""
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        if buffer[position] == 0xFF:
+            return None, position + 1
+        return read_struct(buffer, position + 1)
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            out.append(0xFF)
+        else:
+            out.append(1)
+            write_struct(out, value)
+
+    return read, write
