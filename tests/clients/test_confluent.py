@@ -1,22 +1,358 @@
-"""x"""
+"""confluent-kafka (librdkafka): the behaviours that all clients share, and its admin client."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    ElectionType,
+    IsolationLevel,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from tests.clients.behaviour.groups import Groups, Positions
 from tests.clients.behaviour.records import Records
 from tests.clients.behaviour.topics import Topics
-from tests.clients.behaviour.transactions import Transactions, ExactlyOnce
-from tests.clients.behaviour.groups import Groups, Positions
-from tests.clients.confluent import Confluent
+from tests.clients.behaviour.transactions import ExactlyOnce, Transactions
+from tests.clients.confluent import Confluent, named_errors
+from tests.clients.facade import Client, Message, Spot, refused
+from tests.conftest import WAIT_TIMEOUT_S, unique, wait_until
 
 CLIENT = Confluent
 
+MakeTopic = Callable[..., str]
 
-class TestRecords(Records):
-    pass
-class TestTransactions(Transactions):
-    pass
-class TestExactlyOnce(ExactlyOnce):
-    pass
-class TestGroups(Groups):
-    pass
-class TestPositions(Positions):
-    pass
-class TestTopics(Topics):
-    pass
+
+class TestRecords(Records): ...
+
+
+class TestTransactions(Transactions): ...
+
+
+class TestExactlyOnce(ExactlyOnce): ...
+
+
+class TestGroups(Groups): ...
+
+
+class TestPositions(Positions): ...
+
+
+class TestTopics(Topics): ...
+
+
+def result_of(futures: dict[Any, Any]) -> Any:
+    """Of the only future among them; what it was refused for has Kafka's name."""
+    (future,) = futures.values()
+    with named_errors():
+        return future.result(WAIT_TIMEOUT_S)
+
+
+def create(admin: AdminClient, *arguments: Any, validate_only: bool = False, **options: Any) -> str:
+    new = NewTopic(*arguments, **options)
+    result_of(admin.create_topics([new], operation_timeout=10, validate_only=validate_only))
+    return new.topic
+
+
+def config_of(admin: AdminClient, name: str) -> dict[str, ConfigEntry]:
+    return result_of(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
+
+
+def alter(admin: AdminClient, topic: str, name: str, value: str | None, operation: AlterConfigOpType) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=operation)
+    result_of(admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]))
+
+
+def partitions_of(admin: AdminClient, name: str) -> int:
+    return len(admin.list_topics(name, timeout=WAIT_TIMEOUT_S).topics[name].partitions)
+
+
+class TestTopicAdmin:
+    def test_a_new_topic_has_the_partitions_and_the_settings_asked_for(self, admin: AdminClient) -> None:
+        name = create(admin, unique("made"), 3, 1, config={"retention.ms": "1234567", "cleanup.policy": "compact"})
+        described = result_of(admin.describe_topics(TopicCollection([name])))
+        assert [p.id for p in described.partitions] == [0, 1, 2]
+        assert all(p.leader is not None and len(p.replicas) == len(p.isr) == 1 for p in described.partitions)
+        assert not described.is_internal
+        config = config_of(admin, name)
+        assert config["retention.ms"].value == "1234567"
+        assert config["cleanup.policy"].value == "compact"
+
+    def test_validating_creates_nothing(self, admin: AdminClient) -> None:
+        name = create(admin, unique("made"), 1, 1, validate_only=True)
+        assert name not in admin.list_topics(timeout=WAIT_TIMEOUT_S).topics
+
+    def test_a_topic_can_be_placed_on_brokers_by_hand(self, admin: AdminClient) -> None:
+        node = next(iter(admin.list_topics(timeout=WAIT_TIMEOUT_S).brokers))
+        name = create(admin, unique("placed"), 2, replica_assignment=[[node], [node]])
+        wait_until(lambda: partitions_of(admin, name) == 2, "it has two partitions")
+        with refused("INVALID_REPLICA_ASSIGNMENT"):
+            create(admin, unique("placed"), 1, replica_assignment=[[node + 77]])
+
+    def test_a_topic_that_cannot_be_is_refused(self, admin: AdminClient, topic: MakeTopic) -> None:
+        name = topic()
+        with refused("TOPIC_ALREADY_EXISTS"):
+            create(admin, name, 1, 1)
+        for bad in ("no spaces", "..", "a/b", "x" * 250):
+            with refused("INVALID_TOPIC_EXCEPTION"):
+                create(admin, bad, 1, 1)
+        with refused("INVALID_REPLICATION_FACTOR"):
+            create(admin, unique("made"), 1, 3)
+        with refused("INVALID_CONFIG"):
+            create(admin, unique("made"), 1, 1, config={"no.such.setting": "1"})
+        with refused("INVALID_CONFIG"):
+            create(admin, unique("made"), 1, 1, config={"retention.ms": "soon"})
+
+    def test_names_that_differ_in_dots_and_underscores_only_collide(self, admin: AdminClient, topic: MakeTopic) -> None:
+        name = topic(prefix="with.dot")
+        with refused("INVALID_TOPIC_EXCEPTION"):
+            create(admin, name.replace(".", "_"), 1, 1)
+
+    def test_a_deleted_topic_is_gone(self, admin: AdminClient, topic: MakeTopic) -> None:
+        name = topic()
+        result_of(admin.delete_topics([name]))
+        wait_until(lambda: name not in admin.list_topics(timeout=WAIT_TIMEOUT_S).topics, "it is gone")
+        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
+            result_of(admin.delete_topics([name]))
+        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
+            result_of(admin.describe_topics(TopicCollection([name])))
+
+    def test_partitions_can_be_added_but_not_taken_away(self, admin: AdminClient, topic: MakeTopic) -> None:
+        name = topic(partitions=2)
+        result_of(admin.create_partitions([NewPartitions(name, 5)]))
+        wait_until(lambda: partitions_of(admin, name) == 5, "there are five")
+        for count in (5, 3):
+            with refused("INVALID_PARTITIONS"):
+                result_of(admin.create_partitions([NewPartitions(name, count)]))
+        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
+            result_of(admin.create_partitions([NewPartitions(unique("unknown"), 2)]))
+        result_of(admin.create_partitions([NewPartitions(name, 9)], validate_only=True))
+        assert partitions_of(admin, name) == 5
+
+    def test_settings_are_described_with_their_source(self, admin: AdminClient, topic: MakeTopic) -> None:
+        config = config_of(admin, topic(config={"segment.bytes": 2_000_000}))
+        assert config["segment.bytes"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        assert config["segment.bytes"].value == "2000000"
+        assert config["retention.ms"].is_default
+        assert config["retention.ms"].value == "604800000"
+        assert {"cleanup.policy", "max.message.bytes", "min.insync.replicas", "compression.type"} <= config.keys()
+        assert not any(entry.is_read_only or entry.is_sensitive for entry in config.values())
+
+    def test_a_brokers_settings_are_described(self, admin: AdminClient) -> None:
+        node = next(iter(admin.list_topics(timeout=WAIT_TIMEOUT_S).brokers))
+        config = result_of(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(node))]))
+        assert config["num.partitions"].value == "1"
+        assert config["auto.create.topics.enable"].value == "true"
+        assert config["node.id"].is_read_only
+        assert config["node.id"].value == str(node)
+
+    def test_describing_the_settings_of_an_unknown_topic_is_refused(self, admin: AdminClient) -> None:
+        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
+            config_of(admin, unique("unknown"))
+
+    def test_settings_are_set_appended_subtracted_and_deleted_one_by_one(
+        self, admin: AdminClient, topic: MakeTopic
+    ) -> None:
+        name = topic(config={"retention.ms": 1000})
+        alter(admin, name, "max.message.bytes", "5000", AlterConfigOpType.SET)
+        alter(admin, name, "cleanup.policy", "compact", AlterConfigOpType.APPEND)
+        wait_until(lambda: config_of(admin, name)["cleanup.policy"].value == "delete,compact", "it is appended")
+        alter(admin, name, "cleanup.policy", "delete", AlterConfigOpType.SUBTRACT)
+        wait_until(lambda: config_of(admin, name)["cleanup.policy"].value == "compact", "it is subtracted")
+        alter(admin, name, "retention.ms", None, AlterConfigOpType.DELETE)
+        wait_until(lambda: config_of(admin, name)["retention.ms"].is_default, "it is the default")
+        assert config_of(admin, name)["max.message.bytes"].value == "5000"
+        with refused("INVALID_CONFIG"):
+            alter(admin, name, "max.message.bytes", "many", AlterConfigOpType.SET)
+        with refused("INVALID_CONFIG"):
+            alter(admin, name, "no.such.setting", "1", AlterConfigOpType.SET)
+        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
+            alter(admin, unique("unknown"), "retention.ms", "1", AlterConfigOpType.SET)
+
+    @pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
+    def test_altering_all_settings_at_once_resets_those_left_out(self, admin: AdminClient, topic: MakeTopic) -> None:
+        name = topic(config={"retention.ms": 1000})
+        resource = ConfigResource(ResourceType.TOPIC, name, set_config={"segment.bytes": "3000000"})
+        result_of(admin.alter_configs([resource]))
+        wait_until(lambda: config_of(admin, name)["segment.bytes"].value == "3000000", "it is set")
+        assert config_of(admin, name)["retention.ms"].is_default
+
+    def test_a_setting_takes_effect_at_once(self, admin: AdminClient, topic: MakeTopic, client: Client) -> None:
+        name = topic()
+        producer = client.producer()
+        producer.put(name, b"x" * 3000)
+        alter(admin, name, "max.message.bytes", "1000", AlterConfigOpType.SET)
+        wait_until(lambda: config_of(admin, name)["max.message.bytes"].value == "1000", "it is set")
+        with refused("MESSAGE_TOO_LARGE"):
+            producer.put(name, b"x" * 3000)
+
+    def test_deleted_records_are_gone_and_the_log_begins_later(
+        self, admin: AdminClient, topic: MakeTopic, client: Client
+    ) -> None:
+        name = topic()
+        client.producer().put(name, *(b"%d" % n for n in range(10)))
+        assert result_of(admin.delete_records([TopicPartition(name, 0, 4)])).low_watermark == 4
+        assert [m.offset for m in client.read_all(name)] == [4, 5, 6, 7, 8, 9]
+        with refused("OFFSET_OUT_OF_RANGE"):
+            result_of(admin.delete_records([TopicPartition(name, 0, 11)]))
+        assert result_of(admin.delete_records([TopicPartition(name, 0, -1)])).low_watermark == 10
+        assert client.read_all(name) == []
+        assert client.producer().put(name, b"after")[0].offset == 10
+
+    def test_a_reader_below_the_new_beginning_is_reset(
+        self, admin: AdminClient, topic: MakeTopic, client: Client
+    ) -> None:
+        name = topic()
+        client.producer().put(name, *(b"%d" % n for n in range(10)))
+        consumer = client.consumer()
+        consumer.assign([Spot(name, 0)])
+        consumer.read(10)
+        result_of(admin.delete_records([TopicPartition(name, 0, 7)]))
+        consumer.seek(Spot(name, 0), 2)
+        assert [m.offset for m in consumer.read(3)] == [7, 8, 9]
+
+    def test_offsets_are_listed_by_every_way_to_ask(
+        self, admin: AdminClient, topic: MakeTopic, client: Client
+    ) -> None:
+        name, base = topic(), int(time.time() * 1000) - 10_000
+        producer = client.producer()
+        for at in (0, 5000, 2000):
+            producer.deliver(Message(name, b"v", timestamp=base + at))
+        asked = {
+            0: OffsetSpec.earliest(),
+            3: OffsetSpec.latest(),
+            1: OffsetSpec.max_timestamp(),
+            2: OffsetSpec.for_timestamp(base + 5001),
+        }
+        found = {
+            number: result_of(admin.list_offsets({TopicPartition(name, 0): spec})) for number, spec in asked.items()
+        }
+        assert [found[number].offset for number in (0, 3, 1)] == [0, 3, 1]
+        assert found[1].timestamp == base + 5000
+        assert found[2].offset == -1  # no record is that late
+
+    def test_the_end_depends_on_the_isolation_level(
+        self, admin: AdminClient, topic: MakeTopic, client: Client
+    ) -> None:
+        name = topic()
+        producer = client.producer(transactional_id=unique("tx"))
+        producer.begin()
+        producer.put(name, b"a")
+        spot = TopicPartition(name, 0)
+        for level, end in ((IsolationLevel.READ_COMMITTED, 0), (IsolationLevel.READ_UNCOMMITTED, 1)):
+            found = result_of(admin.list_offsets({spot: OffsetSpec.latest()}, isolation_level=level))
+            assert found.offset == end
+        producer.abort()
+
+
+class TestGroupAdmin:
+    @pytest.fixture
+    def group(self, client: Client, topic: MakeTopic) -> Iterator[tuple[str, str]]:
+        """An empty group with offset 2 committed for the only partition of a topic of three records."""
+        name, group = topic(), unique("group")
+        client.producer().put(name, b"a", b"b", b"c")
+        consumer = client.consumer(name, group=group)
+        consumer.read(3)
+        consumer.commit({Spot(name, 0): 2})
+        client.close_one(consumer)
+        yield group, name
+
+    def test_groups_are_listed_with_their_state(self, admin: AdminClient, client: Client, group: tuple[str, str]) -> None:
+        def states(*wanted: ConsumerGroupState) -> dict[str, Any]:
+            options: dict[str, Any] = {"states": set(wanted)} if wanted else {}
+            found = admin.list_consumer_groups(request_timeout=WAIT_TIMEOUT_S, **options).result(WAIT_TIMEOUT_S)
+            assert found.errors == []
+            return {each.group_id: each.state for each in found.valid}
+
+        name, topic = group
+        assert states()[name] == ConsumerGroupState.EMPTY
+        client.consumer(topic, group=name).until_assigned([Spot(topic, 0)])
+        assert states()[name] == ConsumerGroupState.STABLE
+        assert name in states(ConsumerGroupState.STABLE)
+        assert name not in states(ConsumerGroupState.EMPTY)
+
+    def test_a_group_is_described_with_its_members(
+        self, admin: AdminClient, client: Client, group: tuple[str, str]
+    ) -> None:
+        name, topic = group
+        client.consumer(topic, group=name, instance_id="me").until_assigned([Spot(topic, 0)])
+        found = result_of(admin.describe_consumer_groups([name]))
+        assert found.state == ConsumerGroupState.STABLE
+        assert found.partition_assignor == "range"
+        (member,) = found.members
+        assert member.group_instance_id == "me"
+        assert member.client_id == "rdkafka"
+        assert member.host == "/127.0.0.1"
+        assert [(p.topic, p.partition) for p in member.assignment.topic_partitions] == [(topic, 0)]
+
+    def test_a_group_that_is_not_there_is_described_as_dead(self, admin: AdminClient) -> None:
+        name = unique("unknown")
+        try:
+            found = result_of(admin.describe_consumer_groups([name]))
+        except Exception as error:  # since DescribeGroups v6 (KIP-1043)
+            assert getattr(error, "code", "") == "GROUP_ID_NOT_FOUND"
+        else:
+            assert found.state == ConsumerGroupState.DEAD
+
+    def test_committed_offsets_are_listed_and_altered(self, admin: AdminClient, group: tuple[str, str]) -> None:
+        name, topic = group
+
+        def committed() -> list[tuple[str, int, int]]:
+            found = result_of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)]))
+            return [(p.topic, p.partition, p.offset) for p in found.topic_partitions]
+
+        assert committed() == [(topic, 0, 2)]
+        wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 1)])
+        result_of(admin.alter_consumer_group_offsets([wanted]))
+        assert committed() == [(topic, 0, 1)]
+
+    def test_the_offsets_of_a_live_group_are_not_altered(
+        self, admin: AdminClient, client: Client, group: tuple[str, str]
+    ) -> None:
+        name, topic = group
+        client.consumer(topic, group=name).until_assigned([Spot(topic, 0)])
+        wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 1)])
+        answer = result_of(admin.alter_consumer_group_offsets([wanted]))
+        assert answer.topic_partitions[0].error.name() == "UNKNOWN_MEMBER_ID"
+
+    def test_only_an_empty_group_is_deleted(self, admin: AdminClient, client: Client, group: tuple[str, str]) -> None:
+        name, topic = group
+        consumer = client.consumer(topic, group=name)
+        consumer.until_assigned([Spot(topic, 0)])
+        with refused("NON_EMPTY_GROUP"):
+            result_of(admin.delete_consumer_groups([name]))
+        client.close_one(consumer)
+        result_of(admin.delete_consumer_groups([name]))
+        with refused("GROUP_ID_NOT_FOUND"):
+            result_of(admin.delete_consumer_groups([name]))
+        assert client.consumer(group=name).committed(Spot(topic, 0)) is None
+
+
+class TestClusterAdmin:
+    def test_the_cluster_names_itself_its_brokers_and_its_controller(self, admin: AdminClient, bootstrap: str) -> None:
+        found = admin.describe_cluster(request_timeout=WAIT_TIMEOUT_S).result(WAIT_TIMEOUT_S)
+        (node,) = found.nodes
+        assert f"{node.host}:{node.port}" == bootstrap
+        assert found.controller.id == node.id
+        assert found.cluster_id == admin.list_topics(timeout=WAIT_TIMEOUT_S).cluster_id != ""
+
+    def test_an_election_is_not_needed(self, admin: AdminClient, topic: MakeTopic) -> None:
+        spot = TopicPartition(topic(), 0)
+        found = admin.elect_leaders(ElectionType.PREFERRED, [spot]).result(WAIT_TIMEOUT_S)
+        (error,) = found.values()
+        assert error.name() == "ELECTION_NOT_NEEDED"

@@ -31,6 +31,8 @@ class ManualWorker:
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         self._submitted.append((work, done))
 
+    background = submit
+
     def create_future(self) -> "asyncio.Future[None]":
         return asyncio.Future(loop=self._loop)
 

@@ -408,6 +408,19 @@ def test_a_decompression_bomb_does_not_fill_the_memory(target: Target, codec: Co
 _bombs: dict[Compression, bytes] = {}
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_bomb_of_tiny_records_holds_up_nobody(target: Target, policy: str) -> None:
+    """Thirty million records in 20 KB, of lengths that make walking through them as slow as possible."""
+    topic = f"{target.topic}-tiny-{policy}"
+    small, large = (body([Record(b"", value, 0)]) for value in (b"", b"x"))
+    pattern = small * 15 + large * 15
+    batch = packed(compress(Compression.ZSTD, pattern * 1_000_000), 30_000_000, attributes=Compression.ZSTD)
+    with target.client(timeout_s=60) as client:
+        client.create_topic(topic, cleanup_policy=policy)
+        client.produce(topic, 0, batch)
+    target.bystander.has_noticed_nothing()
+
+
 def test_records_without_a_key_are_refused_by_a_compacted_topic(target: Target) -> None:
     topic = f"{target.topic}-compacted"
     with target.client() as client:

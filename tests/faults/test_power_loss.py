@@ -162,6 +162,7 @@ def test_an_acknowledged_write_and_commit_need_no_time_to_settle(tmp_path: Path)
             with broker.client() as client:
                 if number == 0:
                     client.create_topic("booked", 2)
+                    client.create_topic("source")
                 session = client.init_producer("t")
                 for partition in (0, 1):
                     client.append(session, "booked", partition, [f"t{partition}:{number}"])
@@ -188,6 +189,7 @@ def test_without_forced_syncs_a_killed_process_still_loses_nothing(make_broker: 
     with broker.client() as client:
         for topic in ("plain", "booked"):
             client.create_topic(topic, 2)
+        client.create_topic("source")
         session = client.init_producer("t")
         for number in range(50):
             where = PARTITIONS[number % 2]

@@ -93,7 +93,7 @@ def discard_directory(disk: Disk, directory: str, worker: Worker) -> None:
     discarded = os.path.join(parent, name[: 255 - len(suffix)] + suffix)
     disk.rename(directory, discarded)
     disk.fsync_dir(parent)
-    worker.submit(lambda: disk.rmtree(discarded), lambda error: None)
+    worker.background(lambda: disk.rmtree(discarded), lambda error: None)
 
 
 def sweep_discarded(disk: Disk, data_directory: str) -> None:

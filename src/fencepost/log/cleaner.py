@@ -122,7 +122,7 @@ class CleaningRun:
 
     def start(self) -> None:
         self._log.cleaning = self
-        self._log.worker.submit(self._build_map, self._next_group)
+        self._log.worker.background(self._build_map, self._next_group)
 
     def cancel(self) -> None:
         self._pace.cancelled.set()
@@ -133,7 +133,7 @@ class CleaningRun:
         if error is None and self._groups and self._groups[0][0].base_offset <= self._map.latest_offset:
             group = self._groups.pop(0)
             bases = [segment.base_offset for segment in group]
-            self._log.worker.submit(lambda: self._copy(bases), lambda error: self._swap_in(group, error))
+            self._log.worker.background(lambda: self._copy(bases), lambda error: self._swap_in(group, error))
         else:
             self._finish(error)
 
@@ -164,7 +164,7 @@ class CleaningRun:
                 replacement.renamed("")
             self._next_group(error)
 
-        log.worker.submit(lambda: swap.put_in_place(disk, directory, bases), named)
+        log.worker.background(lambda: swap.put_in_place(disk, directory, bases), named)
 
     def _finish(self, error: BaseException | None) -> None:
         log = self._log

@@ -8,7 +8,7 @@ commit for good: the kernel may have dropped the dirty pages, and a later sync t
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -26,21 +26,30 @@ class Worker(Protocol):
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run `work` on a thread, then `done` on the loop with what went wrong, if anything."""
 
+    def background(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """The same for work that may take minutes and that nobody waits for: it must not keep syncs from a thread."""
+
     def create_future(self) -> "asyncio.Future[None]": ...
 
 
 class ThreadWorker:
-    """An executor's threads and the event loop that owns all state."""
+    """An executor's threads for syncs, one more for all that takes long, and the event loop that owns all state."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
         self._loop = loop
         self._executor = executor
+        self._patient: Executor | None = None
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         self._executor.submit(self._run, work, done)
+
+    def background(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        if self._patient is None:
+            self._patient = ThreadPoolExecutor(1, thread_name_prefix="fencepost-cleaner")
+        self._patient.submit(self._run, work, done)
 
     def create_future(self) -> "asyncio.Future[None]":
         return self._loop.create_future()

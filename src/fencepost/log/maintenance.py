@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def maintain(log: "PartitionLog") -> None:
+def maintain(log: "PartitionLog", *, compact: bool = True) -> None:
     now_ms = log.clock.now_ms()
     log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
     if log.failed or not log.segments.all:
@@ -26,7 +26,7 @@ def maintain(log: "PartitionLog") -> None:
             retention.enforce(log)
     except OSError as error:
         logger.warning("%s-%d: could not make room: %s", log.topic, log.partition, error)
-    if cleaner.is_due(log):
+    if compact and cleaner.is_due(log):
         cleaner.clean(log)
     elif log.cleaning is None:
         log.release_idle()

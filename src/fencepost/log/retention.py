@@ -44,7 +44,7 @@ def enforce(log: "PartitionLog") -> int:
     disk, directory = log.directory.disk, log.directory.path
     paths = [path for segment in removed for path in segment.index_paths()]
     paths += [log.directory.snapshot_path(offset) for offset in snapshots]
-    log.worker.submit(
+    log.worker.background(
         lambda: _remove(disk, directory, [segment.path(files.LOG) for segment in removed], paths), _report
     )
     return count

@@ -19,11 +19,13 @@ from fencepost.wire.compression import Compression, compress, decompress
 from fencepost.wire.records import count_records, decode_batch
 
 #: Fewer equal lengths in a row than this, and looking for runs costs more than it saves.
-WORTHWHILE_RUN = 4
+WORTHWHILE_RUN = 16
 #: How many records one comparison looks at.
 RUN_WINDOW = 256
 #: Attributes that a client's batch may have without a closer look.
 UNREMARKABLE = TRANSACTIONAL_FLAG | COMPRESSION_MASK
+#: What one batch may unfold to: looking through it holds up everybody else.
+MAX_RECORDS = 1_000_000
 #: The smallest message of the oldest format, in bytes after its length.
 MIN_BATCH_LENGTH = 14
 #: A record cannot be shorter: length, attributes, two deltas, two lengths, header count.
@@ -33,7 +35,7 @@ MIN_RECORD_BYTES = 7
 def check_frame(batch: bytearray | memoryview) -> None:
     """The size, magic and length of what claims to be one batch.
 
-    Kafka calls corrupt what cannot be a batch of any format, and invalid what is not exactly one whole batch of this one.
+    Kafka calls corrupt what cannot be a batch of any format, and invalid what is not one whole batch of this one.
     """
     size = len(batch)
     if size <= batches.MAGIC_OFFSET:
@@ -47,9 +49,8 @@ def check_frame(batch: bytearray | memoryview) -> None:
     if magic != batches.MAGIC:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch has magic {magic}, only {batches.MAGIC} is stored")
     if size < HEADER_BYTES or size != length + batches.LOG_OVERHEAD:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"{size} bytes, of which one batch has {length + batches.LOG_OVERHEAD}"
-        )
+        whole = length + batches.LOG_OVERHEAD
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{size} bytes where a batch of {whole} was announced")
 
 
 def check_header(header: BatchHeader) -> None:
@@ -103,12 +104,16 @@ class Admission:
             or attributes & COMPRESSION_MASK > Compression.ZSTD
         ):
             check_header(BatchHeader._make(header))
-        if (
-            self._looks_at_records
-            or attributes & COMPRESSION_MASK
-            or count * MIN_RECORD_BYTES > size
-            or count_lengths(view[HEADER_BYTES:]) != count
-        ):
+        try:
+            needs_a_look = (
+                self._looks_at_records
+                or attributes & COMPRESSION_MASK
+                or count * MIN_RECORD_BYTES > size
+                or count_lengths(view[HEADER_BYTES:]) != count
+            )
+        except Malformed:
+            needs_a_look = True
+        if needs_a_look:
             self._check_records(view, BatchHeader._make(header), now_ms)
         if max_timestamp > now_ms + self._after_max_ms:
             raise KafkaError(
@@ -122,6 +127,8 @@ class Admission:
     def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         """Count the records, and look at keys and times where the settings ask for it."""
         try:
+            if header.record_count > MAX_RECORDS:
+                raise Malformed(f"{header.record_count} records in one batch")
             if self._looks_at_records:
                 self._check_each(batch, header, now_ms)
                 return
