@@ -239,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
             call.request = None
         else:
             body = header.body
-            if header.version in entry.api.request.flexible:
+            if header.version >= entry.first_flexible:
                 body = body + 1 if body < len(frame) and frame[body] == 0 else skip_tags(frame, body)
             if entry.raw is not None:
                 return entry.raw(call, frame, body)

@@ -85,6 +85,12 @@ class Handler:
             raise InvariantBroken(f"the handler of {api.name} serves versions that have no table")
         return api
 
+    @functools.cached_property
+    def first_flexible(self) -> int:
+        """From this version on there are tagged fields after the request's header."""
+        flexible = self.api.request.flexible
+        return flexible.first if flexible.first <= flexible.last else self.last + 1
+
 
 _REGISTRY: dict[int, Handler] = {}
 

@@ -87,7 +87,7 @@ def is_due(log: "PartitionLog") -> bool:
             overdue = overdue or (lag_ms != FOREVER and 0 <= segment.first_timestamp < now_ms - lag_ms)
     if dirty_bytes == 0:
         return False
-    return overdue or dirty_bytes / (clean_bytes + dirty_bytes) >= log.config.min_cleanable_dirty_ratio
+    return overdue or dirty_bytes / (clean_bytes + dirty_bytes) > log.config.min_cleanable_dirty_ratio
 
 
 class CleaningRun:

@@ -28,6 +28,7 @@ UNREMARKABLE = TRANSACTIONAL_FLAG | COMPRESSION_MASK
 MAX_RECORDS = 1_000_000
 #: The smallest message of the oldest format, in bytes after its length.
 MIN_BATCH_LENGTH = 14
+LAST_CODEC = int(Compression.ZSTD)
 #: A record cannot be shorter: length, attributes, two deltas, two lengths, header count.
 MIN_RECORD_BYTES = 7
 
@@ -101,7 +102,7 @@ class Admission:
             or count < 1
             or base_offset
             or (attributes & TRANSACTIONAL_FLAG if producer_id < 0 else (sequence < 0 or epoch < 0))
-            or attributes & COMPRESSION_MASK > Compression.ZSTD
+            or attributes & COMPRESSION_MASK > LAST_CODEC
         ):
             check_header(BatchHeader._make(header))
         try:
@@ -168,6 +169,8 @@ def count_lengths(body: bytes | memoryview) -> int:
         elif second < 0x80:
             stride, width = 2 + ((first & 0x7F | second << 7) >> 1), 2
         else:
+            break
+        if end - position < stride * WORTHWHILE_RUN:
             break
         window = min(end, position + stride * RUN_WINDOW)
         run = _leading(body[position:window:stride], first)
