@@ -9,8 +9,7 @@ Order. A request whose handler waits holds back the requests behind it, as in Ka
 is done and only the disk is awaited, so the next request is served and its answer queues behind.
 
 Back-pressure. While the client does not read its answers, or a handler waits, nothing more is read from the socket.
-Stored records are read from disk in chunks as the socket takes them, so that a slow reader holds one chunk, not its
-whole fetch.
+What was answered and not yet taken is in `outbox`.
 """
 
 import asyncio
@@ -22,8 +21,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.dispatch import Call, Handler, Parts, Reply
+from fencepost.broker.outbox import Outbox
 from fencepost.errors import ErrorCode, KafkaError, Malformed
-from fencepost.log.slices import FileSlice
 from fencepost.wire.frame import (
     API_VERSIONS_KEY,
     SIZE,
@@ -40,7 +39,7 @@ log = logging.getLogger("fencepost.connection")
 
 SCRATCH_BYTES = 256 * 1024
 FIRST_FRAME_BUFFER_BYTES = 1024 * 1024
-CHUNK_BYTES = 256 * 1024
+GATHER_BYTES = 64 * 1024
 REPLIES_MAX = 1000
 #: How long one connection's requests are served before the others get their turn.
 TURN_S = 0.005
@@ -67,10 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: asyncio.Future[Any] | None = None  # the handler that holds back the requests behind it
         self._backlog: deque[bytes] = deque()  # whole frames that came while something held them back
         self._replies: deque[Reply] = deque()  # answers in order, not all of them ready
-        self._out: deque[Any] = deque()  # parts that the socket has not taken yet
-        self._out_position = 0  # how much of the first part, a file slice, is gone
-        self._full = False  # the transport asked us to stop writing
-        self._gathered: bytearray | None = None  # answers to requests that came together go out together
+        self._outbox: Outbox
+        self._flushing = False  # a flush is due at the loop's next turn
         self._turn_ends = 0.0
         self._yielding = False  # the others' turn
         self._reading = True
@@ -80,7 +77,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=CHUNK_BYTES)
+        self._outbox = Outbox(self._transport, self._node.loop, self._go_on, self._hang_up)
         peer = self._transport.get_extra_info("peername")
         self._client_host = f"/{peer[0]}" if peer else "/unknown"
         self.last_active = self._node.loop_time()
@@ -96,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
             waiting.cancel()
         self._backlog.clear()
         self._replies.clear()
-        self._out.clear()
+        self._outbox.close()
         self._frame = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -110,12 +107,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active = self._node.loop_time()
-        self._gathered = bytearray()
         self._turn_ends = perf_counter() + TURN_S
         self._received(nbytes)
-        gathered, self._gathered = self._gathered, None
-        if gathered and not self._closed:
-            self._send([gathered])
+        if not self._closed:
+            self._outbox.flush()
         if self._reading and self._held_back():
             self._reading = False
             self._transport.pause_reading()
@@ -131,14 +126,6 @@ class Connection(asyncio.BufferedProtocol):
                 self._frame = self._frame + bytes(min(len(self._frame), self._frame_bytes - self._filled))
         else:
             self._split(nbytes + len(self._partial))
-
-    def pause_writing(self) -> None:
-        self._full = True
-
-    def resume_writing(self) -> None:
-        self._full = False
-        self._pump()
-        self._go_on()
 
     def eof_received(self) -> bool:
         return False
@@ -177,23 +164,17 @@ class Connection(asyncio.BufferedProtocol):
             self._backlog.append(bytes(frame))
         else:
             self._serve(frame)
-            if perf_counter() > self._turn_ends or (self._gathered and len(self._gathered) > CHUNK_BYTES):
+            if perf_counter() > self._turn_ends:
                 self._yield()
 
     def _held_back(self) -> bool:
-        return (
-            self._waiting is not None
-            or self._full
-            or self._yielding
-            or bool(self._out)
-            or len(self._replies) > REPLIES_MAX
-        )
+        return self._waiting is not None or self._yielding or self._outbox.is_full or len(self._replies) > REPLIES_MAX
 
     def _yield(self) -> None:
         """What is left waits for the next turn of the loop: thousands of requests may come in one read."""
         if not self._yielding:
             self._yielding = True
-            self._node.call_soon(self._next_turn)
+            self._node.loop.call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._yielding = False
@@ -206,6 +187,8 @@ class Connection(asyncio.BufferedProtocol):
             self._serve(memoryview(bytearray(self._backlog.popleft())))
             if perf_counter() > self._turn_ends:
                 self._yield()
+        if not self._closed:
+            self._outbox.flush()
         if not self._reading and not self._closed and not self._held_back():
             self._reading = True
             self._transport.resume_reading()
@@ -313,39 +296,20 @@ class Connection(asyncio.BufferedProtocol):
             return
         while self._replies and self._replies[0].ready:
             self._send(self._replies.popleft().parts)
-        self._go_on()
+        # One sync of the disk releases many replies one after the other: they leave together.
+        if not self._flushing:
+            self._flushing = True
+            self._node.loop.call_soon(self._flush_replies)
+
+    def _flush_replies(self) -> None:
+        self._flushing = False
+        if not self._closed:
+            self._go_on()
 
     def _send(self, parts: Parts) -> None:
-        if len(parts) == 1 and not self._out and not self._full:
-            if self._gathered is not None:
-                self._gathered += cast(bytearray, parts[0])
-            else:
-                self._transport.write(cast(bytearray, parts[0]))
-            return
-        if self._gathered:
-            self._out.append(self._gathered)
-            self._gathered = bytearray()
-        self._out.extend(parts)
-        self._pump()
-
-    def _pump(self) -> None:
-        """Hand parts to the transport until it is full; of a file slice, a chunk at a time."""
-        out = self._out
-        while out and not self._full and not self._closed:
-            part = out[0]
-            if not isinstance(part, FileSlice):
-                self._transport.write(part)
-                out.popleft()
-                continue
-            chunk = part.read(self._out_position, CHUNK_BYTES)
-            if not chunk:
-                self._hang_up("stored records could not be read back")
-                return
-            self._transport.write(chunk)
-            self._out_position += len(chunk)
-            if self._out_position == len(part):
-                self._out_position = 0
-                out.popleft()
+        self._outbox.add(parts)
+        if len(parts) > 1 or self._outbox.gathered_bytes > GATHER_BYTES:
+            self._outbox.flush()
 
     def close(self) -> None:
         if not self._closed:
@@ -357,4 +321,5 @@ class Connection(asyncio.BufferedProtocol):
         if not self._closed:
             log.warning("closing the connection of %s: %s", self._client_host, reason)
             self._closed = True
+            self._outbox.flush()  # the answers to what came before
             self._transport.abort()

@@ -71,13 +71,13 @@ class Node:
         self._server: asyncio.Server | None = None
         self._connections: set[Connection] = set()
         self.loop_time: Callable[[], float] = lambda: 0.0
-        self.call_soon: Callable[[Callable[[], None]], object] = lambda callback: callback()
+        self.loop: asyncio.AbstractEventLoop
 
     async def start(self) -> None:
         """Returns once connections are accepted."""
         loop = asyncio.get_running_loop()
         self.loop_time = loop.time
-        self.call_soon = loop.call_soon
+        self.loop = loop
         _raise_open_files_limit()
         self.topics.open()
         self.groups.start()

@@ -18,6 +18,8 @@ from fencepost.log.disk import Disk, File, write_fully
 TAIL_ENTRIES = 512
 #: Below this many entries a search reads them all at once instead of one by one.
 BLOCK_ENTRIES = 512
+_OFFSET_LAYOUT = struct.Struct(">ii")
+_PACK_OFFSET = _OFFSET_LAYOUT.pack
 
 
 class IndexFile:
@@ -47,8 +49,11 @@ class IndexFile:
         self._tail += self._layout.pack(*entry)
         self.count += 1
         if len(self._tail) >= self._tail_limit:
-            with suppress(OSError):
-                self.spill()
+            self._spill_if_possible()
+
+    def _spill_if_possible(self) -> None:
+        with suppress(OSError):
+            self.spill()
 
     def spill(self) -> None:
         """Write what is still in memory. On failure nothing is forgotten."""
@@ -149,14 +154,16 @@ class IndexFile:
 class OffsetIndex(IndexFile):
     """Where to begin looking for an offset."""
 
-    LAYOUT = struct.Struct(">ii")
-
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
-        super().__init__(disk, path, self.LAYOUT)
+        super().__init__(disk, path, _OFFSET_LAYOUT)
         self._base_offset = base_offset
 
     def add(self, last_offset: int, position: int) -> None:
-        self.append(last_offset - self._base_offset, position)
+        # `append`, without its detours: this happens with most batches.
+        self._tail += _PACK_OFFSET(last_offset - self._base_offset, position)
+        self.count += 1
+        if len(self._tail) >= self._tail_limit:
+            self._spill_if_possible()
 
     def position_before(self, offset: int) -> int:
         """A position at or before the batch that holds `offset`, where a batch begins."""

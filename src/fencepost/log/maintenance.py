@@ -44,4 +44,3 @@ def _roll_by_age(log: "PartitionLog", now_ms: int) -> None:
     since_ms = active.first_timestamp if timed else active.created_ms
     if (log.config.compacts or not timed) and now_ms - since_ms > log.config.max_segment_ms:
         log.roll()
-        log.request_sync()

@@ -11,7 +11,6 @@ The event loop thread owns all of this; only syncing and the cleaner's copying h
 
 import asyncio
 import logging
-import struct
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -27,8 +26,9 @@ from fencepost.log.disk import Disk
 from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker, fresh
 from fencepost.log.origin import Isolation, Origin
 from fencepost.log.results import Appended, Fetched, ProducerState
-from fencepost.log.segment import MAX_RELATIVE, Segment
+from fencepost.log.segment import UndoFailed
 from fencepost.log.segments import Segments
+from fencepost.log.tail import Tail
 from fencepost.log.txn_index import AbortedTransaction
 from fencepost.wire import batch as batches
 from fencepost.wire.batch import (
@@ -46,9 +46,14 @@ __all__ = ["AbortedTransaction", "Appended", "Fetched", "Isolation", "Origin", "
 
 logger = logging.getLogger(__name__)
 
-NEVER = 2**63
 SEQUENCE_MASK = 2**31 - 1
-_PLACE = struct.Struct(">qii")  # base offset, length (as it was), leader epoch: all before the CRC
+#: A full disk is worth a line in the log, but not one for every append that it refuses.
+COMPLAINT_INTERVAL_MS = 10_000
+
+
+def unreadable(error: OSError) -> KafkaError:
+    logger.error("a log cannot be read: %s", error)
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk cannot be read: {error}")
 
 
 class PartitionLog:
@@ -81,10 +86,12 @@ class PartitionLog:
         self.cleaning: CleaningRun | None = None
         self._now_ms = clock.now_ms
         self._by_id = self.producers.by_id
-        self._active = self.segments.active
-        self._epoch_begun = loaded.epochs.latest
+        self._tail = Tail(
+            directory, topic_id, self.segments, self.producers, self.epochs, clock, config, loaded.log_end_offset
+        )
         #: Where the high watermark lies; stale while that is the log's end.
-        self.high_mark = self._end_mark()
+        self.high_mark = self._tail.mark()
+        self._complained_ms = -COMPLAINT_INTERVAL_MS
         self._unsynced_messages = 0
         self._flush_timer: Handle | None = None
         self._refusal: KafkaError | None = None
@@ -131,12 +138,9 @@ class PartitionLog:
         """Settings change while the log is in use; what the hot path needs of them is kept at hand."""
         self._config = config
         self._durable_acks = config.durable_acks
-        self._segment_bytes = config.segment_bytes
-        self._index_interval = config.index_interval_bytes
-        self._max_index_entries = config.segment_index_bytes // 12
         self._append_time = config.message_timestamp_type == LOG_APPEND_TIME
         self._admission = validation.Admission(config)
-        self._set_roll_limits()
+        self._tail.configure(config)
 
     # ------------------------------------------------------------------------------------------------------ appending
 
@@ -162,7 +166,6 @@ class PartitionLog:
             admitted = self._admission.admit(view, size, header, now_ms)
             if admitted is not view:  # recompressed
                 view, size = admitted, admitted.nbytes
-                length = size - LOG_OVERHEAD
         last_sequence = (sequence + delta) & SEQUENCE_MASK if sequence >= 0 else sequence
         if producer_id >= 0:
             producer = self._by_id.get(producer_id)
@@ -182,13 +185,17 @@ class PartitionLog:
             batches.stamp_append_time(view, now_ms)
         base_offset = self.log_end_offset
         last_offset = base_offset + delta
-        self._write(view, size, length, base_offset, last_offset, max_timestamp)
+        try:
+            self._tail.write(view, size, last_offset, max_timestamp, self.leader_epoch)
+        except OSError as error:
+            self._refuse_write(error)
+        self.log_end_offset = last_offset + 1
         if producer_id >= 0:
             self.producers.add_data(
                 producer_id, epoch, sequence, last_sequence, base_offset, last_offset, max_timestamp, attributes, now_ms
             )  # fmt: skip
         self._wrote(delta + 1)
-        return Appended(base_offset, last_offset, append_time, self.log_start_offset, duplicate=False)
+        return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, transaction_version: int
@@ -209,7 +216,11 @@ class PartitionLog:
         if self._append_time:
             batches.stamp_append_time(marker, now_ms)
         offset, size = self.log_end_offset, len(marker)
-        self._write(memoryview(marker), size, size - LOG_OVERHEAD, offset, offset, now_ms)
+        try:
+            self._tail.write(memoryview(marker), size, offset, now_ms, self.leader_epoch)
+        except OSError as error:
+            self._refuse_write(error)
+        self.log_end_offset = offset + 1
         aborted = self.producers.add_marker(
             producer_id, producer_epoch, coordinator_epoch, offset, now_ms, now_ms, commit=commit
         )
@@ -217,30 +228,6 @@ class PartitionLog:
             self.segments.add_aborted(aborted)
         self._wrote(1)
         return offset
-
-    def _write(
-        self, view: memoryview, size: int, length: int, base_offset: int, last_offset: int, max_timestamp: int
-    ) -> None:
-        """Put a batch at the end of the log. On failure nothing has changed."""
-        segment = self._active
-        try:
-            if (
-                segment is None
-                or segment.size + size > self._segment_bytes
-                or max_timestamp > self._roll_after_timestamp
-                or last_offset > self._roll_after_offset
-                or segment.index.count >= self._max_index_entries
-            ):
-                segment = self._segment_for(size)
-            if self.leader_epoch != self._epoch_begun:
-                self._begin_epoch(base_offset)
-            _PLACE.pack_into(view, 0, base_offset, length, self.leader_epoch)
-            position = segment.append(view, size, last_offset, max_timestamp, self._index_interval)
-        except OSError as error:
-            self._refuse_write(error)
-        if position == 0:
-            self._set_roll_limits()
-        self.log_end_offset = last_offset + 1
 
     def _wrote(self, messages: int) -> None:
         if self._durable_acks:
@@ -264,61 +251,18 @@ class PartitionLog:
 
     def _refuse_write(self, error: OSError) -> NoReturn:
         """The disk did not take a write. Usable again once it does, unless its end cannot be put back in order."""
-        logger.error("%s-%d: a write failed: %s", self.topic, self.partition, error)
-        if self._active is not None:
-            try:
-                self._active.file.truncate(self._active.size)
-            except OSError as second:
-                self._on_failed(second)
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._complained_ms >= COMPLAINT_INTERVAL_MS:
+            self._complained_ms = now_ms
+            logger.error("%s-%d: a write failed, appends are refused: %s", self.topic, self.partition, error)
+        if isinstance(error, UndoFailed):
+            self._on_failed(error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk did not take a write: {error}") from error
 
-    # -------------------------------------------------------------------------------------------------------- rolling
-
-    def _segment_for(self, size: int) -> Segment:
-        """The segment that takes the next batch: a new one, unless the active one is still empty. Raises OSError."""
-        if size > self._segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes; segment.bytes is {self._segment_bytes}"
-            )
-        if self._active is None:
-            self.directory.create(self.topic_id)
-        return self.roll()
-
-    def roll(self) -> Segment:
-        """Begin a new segment at the log's end. Raises OSError, and then the active one goes on."""
-        old = self._active
-        if old is not None:
-            if old.size == 0:
-                return old
-            if len(self.segments.all) == 1 and self._commit.synced_offset <= old.base_offset:
-                # Nothing of the first segment is synced yet. If its name got lost and the next one's did not, the log
-                # would seem to begin there.
-                self.directory.sync_names()
-            old.complete()
-            self.directory.take_snapshot(self.producers, self.log_end_offset)
-        new = self.directory.new_segment(self.log_end_offset, self._now_ms())
-        if old is not None:
-            self.directory.completed(old)
-        self.segments.all.append(new)
-        self._active = new
-        self._set_roll_limits()
-        if not self._durable_acks:
-            self._commit.request()
-        return new
-
-    def _begin_epoch(self, base_offset: int) -> None:
-        """Batches from here on carry another leader epoch. The file is synced together with the first of them."""
-        if self.epochs.assign(self.leader_epoch, base_offset):
-            self.directory.save_epochs(self.epochs)
-        self._epoch_begun = self.leader_epoch
-
-    def _set_roll_limits(self) -> None:
-        active = self._active
-        self._roll_after_timestamp = self._roll_after_offset = NEVER
-        if active is not None:
-            self._roll_after_offset = active.base_offset + MAX_RELATIVE
-            if active.first_timestamp >= 0 and active.size:
-                self._roll_after_timestamp = active.first_timestamp + self._config.max_segment_ms
+    def roll(self) -> None:
+        """Begin a new segment at the log's end and have the old one synced. Raises OSError."""
+        self._tail.roll()
+        self._commit.request()
 
     # ------------------------------------------------------------------------------------------------------- progress
 
@@ -332,16 +276,13 @@ class PartitionLog:
         """Have everything written so far synced, soon and in the background."""
         self._commit.request()
 
-    def _end_mark(self) -> Mark:
-        active = self._active
-        return Mark(self.log_end_offset, active.base_offset, active.size) if active else Mark(self.log_end_offset, 0, 0)
-
     def _collect(self, dirty: Dirty) -> Mark:
-        if self._active is not None:
-            dirty.add_file(self._active.file)
-        return self._end_mark()
+        if self._tail.active is not None:
+            dirty.add_file(self._tail.active.file)
+        return self._tail.mark()
 
     def _on_synced(self, end: Mark) -> None:
+        self._tail.has_synced = self._tail.has_synced or end.position > 0
         self.recovery_point = max(self.recovery_point, min(end.segment_base, end.offset))
         if end.offset > self.high_watermark:
             self.high_watermark = end.offset
@@ -358,8 +299,10 @@ class PartitionLog:
 
     def _settle(self) -> None:
         producers = self.producers
-        if producers.unsettled:
-            producers.settle(self.high_watermark)
+        if not producers.open_transactions and not producers.unsettled:
+            self.last_stable_offset = self.high_watermark
+            return
+        producers.settle(self.high_watermark)
         first_unstable = producers.first_unstable_offset()
         stable = self.high_watermark
         if first_unstable is not None and first_unstable < stable:
@@ -373,7 +316,10 @@ class PartitionLog:
 
         OFFSET_OUT_OF_RANGE outside of the log; nothing, and no error, from the readable end to the log's end.
         """
-        return reading.read(self, offset, max_bytes, isolation, at_least_one_batch=at_least_one_batch)
+        try:
+            return reading.read(self, offset, max_bytes, isolation, at_least_one_batch=at_least_one_batch)
+        except OSError as error:
+            raise unreadable(error) from error
 
     def replay(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every whole batch from the one that holds `from_offset` to the log's end, for loading what it says.
@@ -388,11 +334,17 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int, isolation: Isolation) -> tuple[int, int, int] | None:
         """(offset, its timestamp, leader epoch) of the first readable record with at least this timestamp."""
-        return lookup.offset_for_timestamp(self, timestamp, isolation)
+        try:
+            return lookup.offset_for_timestamp(self, timestamp, isolation)
+        except OSError as error:
+            raise unreadable(error) from error
 
     def max_timestamp_offset(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> tuple[int, int, int] | None:
         """(offset, its timestamp, leader epoch) of the first readable record with the greatest timestamp."""
-        return lookup.max_timestamp(self, isolation)
+        try:
+            return lookup.max_timestamp(self, isolation)
+        except OSError as error:
+            raise unreadable(error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest leader epoch up to `epoch`; (-1, -1) when there is none."""
@@ -443,7 +395,7 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
-        if self.epochs.truncate_from_start(offset) and self._active is not None:
+        if self.epochs.truncate_from_start(offset) and self.segments.all:
             self.directory.save_epochs(self.epochs)
         self._settle()
         if self.on_progress is not None:
@@ -465,10 +417,8 @@ class PartitionLog:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         try:
-            if self._active is not None and self._refusal is None and self._settled_end != self.log_end_offset:
-                self._active.complete()
-                self.directory.take_snapshot(self.producers, self.log_end_offset)
-                self.directory.completed(self._active)
+            if self.segments.all and self._refusal is None and self._settled_end != self.log_end_offset:
+                self._tail.close()
                 self._commit.sync_now()
                 kept = {segment.base_offset for segment in self.segments.all} | {self.log_end_offset}
                 self.directory.drop_snapshots(self.directory.snapshots - kept)

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log import files, snapshot
@@ -28,6 +29,7 @@ from fencepost.wire.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader,
 from fencepost.wire.records import decode_marker
 
 logger = logging.getLogger(__name__)
+_base_offset = attrgetter("base_offset")
 
 
 @dataclass(slots=True)
@@ -167,7 +169,8 @@ class Loader:
         # Later ones may be torn, or of a future that did not come; they are written anew while rebuilding.
         self._drop_snapshots_after(limit)
         start = self._load_snapshot()
-        for segment in log.segments[:first_rebuilt]:
+        first = bisect_right(log.segments, start, key=_base_offset) - 1
+        for segment in log.segments[max(first, 0) : first_rebuilt]:
             for header, batch in _batches_from(segment, start):
                 self._note(segment, header, batch)
 

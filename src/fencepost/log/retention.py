@@ -27,7 +27,6 @@ def enforce(log: "PartitionLog") -> int:
     wanted = count_unneeded(log)
     if wanted == len(log.segments.all) and log.segments.all[-1].size:
         log.roll()
-        log.request_sync()
     synced = min(log.recovery_point, log.high_watermark)
     count = min(wanted, sum(1 for end in log.segments.ends() if end <= synced))
     if count == 0:

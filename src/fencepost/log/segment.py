@@ -23,6 +23,10 @@ WALK_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
 
 
+class UndoFailed(OSError):
+    """A write failed and what it left behind could not be removed: what the file ends with is not known."""
+
+
 class Segment:
     __slots__ = (
         "_disk", "_file", "base_offset", "created_ms", "directory", "first_timestamp", "index", "max_timestamp",
@@ -124,14 +128,17 @@ class Segment:
     # ------------------------------------------------------------------------------------------------------ writing
 
     def append(self, batch: Buffer, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> int:
-        """Write one batch; returns its position. An OSError leaves the segment as it was, unless undoing fails too."""
+        """Write one batch; returns its position. An OSError leaves the segment as it was, but for `UndoFailed`."""
         position = self.size
         file = self._file or self.file
         try:
             if file.pwrite(batch, position) != size:
                 write_fully(file, batch, position)
-        except OSError:
-            file.truncate(position)
+        except OSError as error:
+            try:
+                file.truncate(position)
+            except OSError as second:
+                raise UndoFailed(*second.args) from error
             raise
         self.adopt(size, last_offset, max_timestamp, index_interval)
         return position
@@ -171,8 +178,11 @@ class Segment:
                 if len(data) < HEADER_BYTES:
                     raise self._corrupt(position)
             header = self._checked(read_header(data, inside), position)
+            following = position + header.size
+            if following > self.size:
+                raise self._corrupt(position)
             yield position, header
-            position += header.size
+            position = following
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The first batch that ends at or after `offset`, with its position."""

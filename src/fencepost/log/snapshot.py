@@ -8,9 +8,16 @@ Layout (big-endian)::
     count times
         producerId int64, epoch int16, lastSequence int32, lastOffset int64, offsetDelta int32, timestamp int64,
         coordinatorEpoch int32, currentTxnFirstOffset int64 (-1: none)
+    ours, where Kafka's reader has stopped (it checks the CRC over all of it)
+    "more"
+    count   int32
+    count times, for each producer the oldest first
+        producerId int64, firstSequence int32, lastSequence int32, firstOffset int64, lastOffset int64, timestamp int64
 
-Only the newest batch of a producer is kept, as in Kafka. A file that does not check out is worth nothing and is
-removed: an older one and the log make up for it. Another version is treated the same way.
+Kafka keeps only the newest batch of a producer. But a producer has up to five on their way; it repeats all of them to a
+broker that was restarted before it answered, and one that is not recognised would be refused as out of order. So the
+older ones follow, in a part that may be missing. A file that does not check out is worth nothing and is removed: an
+older one and the log make up for it. Another version is treated the same way.
 """
 
 import struct
@@ -18,13 +25,15 @@ import struct
 from crc32c import crc32c
 
 from fencepost.errors import Malformed
-from fencepost.log.producers import SEQUENCE_MASK, Producer, Producers
+from fencepost.log.producers import SEQUENCE_MASK, KeptBatch, Producer, Producers
 from fencepost.wire.batch import NO_SEQUENCE
 
 VERSION = 1
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
+MORE = b"more"
+_OLDER = struct.Struct(">qiiqqq")
 
 
 def encode(producers: Producers) -> bytes:
@@ -35,6 +44,11 @@ def encode(producers: Producers) -> bytes:
             producer_id, producer.epoch, last_sequence, last, last - first, producer.last_timestamp,
             producer.coordinator_epoch, producer.txn_first_offset,
         )  # fmt: skip
+    older = [(producer_id, *batch) for producer_id, p in producers.by_id.items() for batch in p.batches[:-1]]
+    if older:
+        body += MORE + _COUNT.pack(len(older))
+        for entry in older:
+            body += _OLDER.pack(*entry)
     return _HEAD.pack(VERSION, crc32c(body)) + bytes(body)
 
 
@@ -49,10 +63,15 @@ def decode(data: bytes, producers: Producers, now_ms: int) -> None:
         raise Malformed("a producer snapshot's CRC does not match")
     (count,) = _COUNT.unpack_from(data, _HEAD.size)
     entries = memoryview(data)[_HEAD.size + _COUNT.size :]
-    if len(entries) != count * _ENTRY.size:
+    size = count * _ENTRY.size
+    if not 0 <= size <= len(entries):
         raise Malformed("a producer snapshot's count does not match its length")
+    entries, more = entries[:size], entries[size:]
+    older = _decode_older(more)
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn in _ENTRY.iter_unpack(entries):
         producer = Producer(epoch)
+        for batch in older.get(producer_id, ()):
+            producer.add_batch(*batch)
         if offset >= 0:
             first_sequence = sequence if sequence == NO_SEQUENCE else (sequence - delta) & SEQUENCE_MASK
             producer.add_batch(first_sequence, sequence, offset - delta, offset, timestamp)
@@ -62,3 +81,19 @@ def decode(data: bytes, producers: Producers, now_ms: int) -> None:
         producer.seen_ms = now_ms
         producers.restore(producer_id, producer)
     producers.order_transactions()
+
+
+def _decode_older(more: memoryview) -> dict[int, list[KeptBatch]]:
+    """The batches before each producer's newest one."""
+    older: dict[int, list[KeptBatch]] = {}
+    if not more:
+        return older
+    start = len(MORE) + _COUNT.size
+    if len(more) < start or more[: len(MORE)] != MORE:
+        raise Malformed("a producer snapshot ends in something unknown")
+    (count,) = _COUNT.unpack_from(more, len(MORE))
+    if len(more) - start != count * _OLDER.size:
+        raise Malformed("a producer snapshot's count does not match its length")
+    for producer_id, *batch in _OLDER.iter_unpack(more[start:]):
+        older.setdefault(producer_id, []).append((batch[0], batch[1], batch[2], batch[3], batch[4]))
+    return older

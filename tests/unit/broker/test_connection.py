@@ -1,6 +1,8 @@
 """A connection answers in order, whatever the pieces in which bytes come and go, and holds no more than it must."""
 
 import asyncio
+import contextlib
+import socket
 import struct
 
 import pytest
@@ -9,6 +11,8 @@ from fencepost.broker import connection as module
 from fencepost.broker.connection import Connection
 from fencepost.broker.dispatch import Handler, Reply
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.log.disk import SystemDisk
+from fencepost.log.slices import FileSlice
 from fencepost.wire import messages
 from fencepost.wire.frame import finish_response, start_response
 
@@ -17,25 +21,28 @@ METADATA = messages.api(3)
 
 
 class Transport:
-    """What the socket would take, with a size that it takes at once."""
+    """The broker's end of a real pair of sockets; the other end is `client`."""
 
-    def __init__(self, takes=10**9):
-        self.sent = bytearray()
-        self.takes = takes
+    def __init__(self):
+        self.ours, self.client = socket.socketpair()
+        self.ours.setblocking(False)
+        self.client.setblocking(False)
         self.reading = True
         self.aborted = False
-        self.protocol = None
-
-    def set_write_buffer_limits(self, high):
-        self.high = high
 
     def get_extra_info(self, name):
-        return ("10.0.0.1", 1234)
+        return {"peername": ("10.0.0.1", 1234), "socket": self.ours}[name]
 
-    def write(self, data):
-        self.sent += data
-        if len(self.sent) > self.takes:
-            self.protocol.pause_writing()
+    def is_closing(self):
+        return self.aborted
+
+    def take(self, limit=10**9):
+        """What the client finds in its socket."""
+        found = bytearray()
+        with contextlib.suppress(BlockingIOError):
+            while len(found) < limit:
+                found += self.client.recv(min(65536, limit - len(found)))
+        return bytes(found)
 
     def pause_reading(self):
         self.reading = False
@@ -49,10 +56,24 @@ class Transport:
     close = abort
 
 
-class Node:
+class Loop:
+    """Runs nothing by itself: see `turn`."""
+
     def __init__(self):
         self.later = []
         self.call_soon = self.later.append
+        self.writers = {}
+
+    def add_writer(self, fd, callback):
+        self.writers[fd] = callback
+
+    def remove_writer(self, fd):
+        return self.writers.pop(fd, None) is not None
+
+
+class Node:
+    def __init__(self):
+        self.loop = Loop()
 
     def loop_time(self):
         return 0.0
@@ -64,12 +85,25 @@ class Node:
         pass
 
 
-def connect(function=None, raw=None, *, takes=10**9, max_request_bytes=10**6):
+_open = []
+
+
+@pytest.fixture(autouse=True)
+def _close_sockets():
+    yield
+    while _open:
+        connection, transport = _open.pop()
+        connection.connection_lost(None)
+        transport.ours.close()
+        transport.client.close()
+
+
+def connect(function=None, raw=None, *, max_request_bytes=10**6):
     entry = Handler(12, 0, 4, function, raw)
     connection = Connection(Node(), {12: entry}, max_request_bytes)
-    transport = Transport(takes)
-    transport.protocol = connection
+    transport = Transport()
     connection.connection_made(transport)
+    _open.append((connection, transport))
     return connection, transport
 
 
@@ -92,14 +126,16 @@ def feed(connection, data, piece=10**9):
 
 def turn(connection):
     """What was put off to the loop's next turn."""
-    later = connection._node.later
-    while later:
-        later.pop(0)()
+    loop = connection._node.loop
+    while loop.later:
+        loop.later.pop(0)()
+    for callback in list(loop.writers.values()):
+        callback()
 
 
 def answers(transport):
     """(correlation id, error code) of every answer that was sent."""
-    found, data = [], bytes(transport.sent)
+    found, data = [], transport.take()
     while data:
         size, correlation_id, error = struct.unpack_from(">iih", data)
         found.append((correlation_id, error))
@@ -139,6 +175,7 @@ def test_a_waiting_handler_holds_back_the_requests_behind_it_and_the_reading():
         gate.set_result(None)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+        turn(connection)
         assert [i for i, _ in answers(transport)] == [0, 1, 2] and transport.reading
 
     asyncio.run(scenario())
@@ -155,33 +192,52 @@ def test_replies_wait_for_the_disk_without_holding_back_the_next_request_and_lea
     feed(connection, request(0) + request(1) + request(2))
     assert len(replies) == 3 and transport.reading
     replies[1].release()
+    turn(connection)
     assert answers(transport) == []
     replies[0].release()
+    turn(connection)
     assert [i for i, _ in answers(transport)] == [0, 1]
     replies[2].release()
-    assert [i for i, _ in answers(transport)] == [0, 1, 2]
+    turn(connection)
+    assert [i for i, _ in answers(transport)] == [2]
 
 
-def test_a_client_that_does_not_read_is_not_read_from_and_costs_a_chunk(tmp_path):
+def test_a_client_that_does_not_read_is_not_read_from_and_gets_everything_when_it_does(tmp_path):
+    size = 10_000_000
     path = tmp_path / "big"
-    path.write_bytes(bytes(10 * module.CHUNK_BYTES))
-    from fencepost.log.disk import SystemDisk
-    from fencepost.log.slices import FileSlice
-
+    path.write_bytes(bytes(range(250)) * (size // 250))
     file = SystemDisk().open(str(path))
-    size = 10 * module.CHUNK_BYTES
 
     def raw(call, frame, body):
         head = start_response(call.correlation_id, flexible=False)
-        return [finish_response(head, more=size), FileSlice(file, 0, size)]
+        return [finish_response(head, more=size), FileSlice(file, 0, size), bytearray(b"")]
 
-    connection, transport = connect(raw=raw, takes=module.CHUNK_BYTES)
-    feed(connection, request(0) + request(1))
-    assert len(transport.sent) < 3 * module.CHUNK_BYTES and not transport.reading
-    transport.takes = 10**9
-    connection.resume_writing()
-    turn(connection)
-    assert len(transport.sent) == 2 * (8 + size) and transport.reading
+    connection, transport = connect(raw=raw)
+    feed(connection, request(0) + request(1) + request(2))
+    assert not transport.reading
+    found = bytearray()
+    while len(found) < 3 * (8 + size):
+        taken = transport.take(1_000_000)
+        assert taken
+        found += taken
+        turn(connection)
+    one = path.read_bytes()
+    assert [found[i * (8 + size) + 8 :][:size] == one for i in range(3)] == [True] * 3
+    assert transport.reading and not connection._node.loop.writers
+
+
+def test_a_client_that_hangs_up_leaves_nothing_behind(tmp_path):
+    path = tmp_path / "big"
+    path.write_bytes(bytes(10_000_000))
+    file = SystemDisk().open(str(path))
+    connection, _ = connect(raw=lambda *_: [bytearray(8), FileSlice(file, 0, 10_000_000)])
+    feed(connection, request(0))
+    assert connection._node.loop.writers
+    connection.connection_lost(None)
+    assert not connection._node.loop.writers
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.size()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +255,7 @@ def test_a_client_that_does_not_read_is_not_read_from_and_costs_a_chunk(tmp_path
 def test_what_is_not_a_request_closes_the_connection(bad, caplog):
     connection, transport = connect(lambda call: {"error_code": 0})
     feed(connection, bad)
-    assert transport.aborted and transport.sent == b""
+    assert transport.aborted and transport.take() == b""
     assert len(caplog.records) == 1
 
 

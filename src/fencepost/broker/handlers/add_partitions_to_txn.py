@@ -1,9 +1,10 @@
 """AddPartitionsToTxn (24): partitions join a transaction before anything is written to them.
 
 Versions 0 to 3 come from clients of transaction version 1, with one transaction. From version 4 many transactions
-come at once, to be extended or (`verify_only`) looked up; TRANSACTION_ABORTABLE is known from version 5. It is all or
-nothing within a transaction: one partition that does not exist, and the others are OPERATION_NOT_ATTEMPTED. Before
-version 2 a fenced producer is told INVALID_PRODUCER_EPOCH.
+come at once, to be extended or (`verify_only`) looked up: a partition that is not part of its transaction is
+TRANSACTION_ABORTABLE, which the broker that asks tells its client in words that it knows. It is all or nothing within a
+transaction: one partition that does not exist, and the others are OPERATION_NOT_ATTEMPTED. Before version 2 a fenced
+producer is told INVALID_PRODUCER_EPOCH.
 """
 
 import asyncio
@@ -16,7 +17,6 @@ from fencepost.errors import ErrorCode, KafkaError
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_BATCHED = 4
-FIRST_WITH_TRANSACTION_ABORTABLE = 5
 
 Results = dict[TopicPartition, ErrorCode]
 
@@ -64,9 +64,7 @@ def _verify(call: Call, transactional_id: str, producer: Producer, partitions: l
         missing = call.broker.transactions.missing_partitions(transactional_id, producer, partitions)
     except KafkaError as error:
         return dict.fromkeys(partitions, error.code)
-    knows_abortable = call.version >= FIRST_WITH_TRANSACTION_ABORTABLE
-    code = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
-    return {where: code if where in missing else ErrorCode.NONE for where in partitions}
+    return {where: ErrorCode.TRANSACTION_ABORTABLE if where in missing else ErrorCode.NONE for where in partitions}
 
 
 def _refusal(call: Call, where: TopicPartition) -> ErrorCode | None:

@@ -26,8 +26,13 @@ REPLICAS = 1
 #: From here on clients know that they can abort and go on (KIP-890).
 FIRST_WITH_ABORTABLE = 11
 
-#: Where the low byte of a batch's attributes lies.
+#: Older clients cannot have meant zstd (KIP-110).
+FIRST_WITH_ZSTD = 7
+
+#: Where the low byte of a batch's attributes lies, and the part of it that tells the compression.
 _FLAGS_OFFSET = 22
+_CODEC_MASK = 0x07
+_ZSTD = 4
 
 Durability = tuple[int, "asyncio.Future[None]"]  #: which result waits, and for what
 
@@ -70,6 +75,8 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "min.insync.replicas is more than the one there is")
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch per partition")
+            if call.version < FIRST_WITH_ZSTD and _is_zstd(records):
+                raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
             appended = log.append(records, Origin.CLIENT)
         except KafkaError as error:
             results.append(PartitionResult(topic, partition, error.code, message=error.message or None))
@@ -131,6 +138,10 @@ def _writable_log(call: Call, data: PartitionData) -> PartitionLog:
     if log.topic.startswith("__") and topics.is_internal_name(log.topic):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic} is internal and written by the broker alone")
     return log
+
+
+def _is_zstd(records: memoryview) -> bool:
+    return len(records) >= HEADER_BYTES and records[_FLAGS_OFFSET] & _CODEC_MASK == _ZSTD
 
 
 def _is_transactional(records: memoryview | None) -> bool:

@@ -157,7 +157,7 @@ def test_verification_changes_nothing(version):
         producer = await rig.init()
         await rig.add(producer, P0)
         answer = await send(ADD_PARTITIONS, version, add_request(version, producer, P0, P1, verify=True))
-        missing = ErrorCode.TRANSACTION_ABORTABLE if version >= 5 else ErrorCode.INVALID_TXN_STATE
+        missing = ErrorCode.TRANSACTION_ABORTABLE
         assert add_codes(version, answer) == {P0: ErrorCode.NONE, P1: missing}
         assert rig.state().partitions == {P0}
         stranger = add_request(version, Producer(1, 0), P0, verify=True)

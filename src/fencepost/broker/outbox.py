@@ -1,0 +1,186 @@
+"""The way out of a connection: answers in order, stored records straight from the file to the socket.
+
+Small answers gather until `flush`, so that what was asked together is answered with one packet. A slice of a file goes
+out with `sendfile`, as much as the socket takes; the rest waits until it takes more. So a reader that is slow, or
+never reads at all, holds a position in a file and not the records themselves.
+
+The socket belongs to the event loop's transport, which reads from it; this class alone writes to it. Invariant:
+nothing is written once the transport is closing, because its descriptor may be another connection's by then.
+"""
+
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from fencepost.log.slices import FileSlice
+
+#: How much goes out of a file before other connections get their turn.
+TURN_BYTES = 4 * 1024 * 1024
+
+
+class Transport(Protocol):
+    def get_extra_info(self, name: str, default: Any = None) -> Any: ...
+
+    def is_closing(self) -> bool: ...
+
+
+class Loop(Protocol):
+    """What is needed of an event loop."""
+
+    def call_soon(self, callback: Callable[[], None], /) -> Any: ...
+
+    def add_writer(self, fd: int, callback: Callable[[], None], /) -> None: ...
+
+    def remove_writer(self, fd: int, /) -> bool: ...
+
+
+class Outbox:
+    __slots__ = (
+        "_broken",
+        "_drained",
+        "_gathered",
+        "_loop",
+        "_position",
+        "_queue",
+        "_socket",
+        "_transport",
+        "_watched",
+    )
+
+    def __init__(
+        self, transport: Transport, loop: Loop, drained: Callable[[], None], broken: Callable[[str], None]
+    ) -> None:
+        """`drained` is called when a full socket has taken everything, `broken` when it takes no more for good."""
+        self._transport = transport
+        self._loop = loop
+        self._drained = drained
+        self._broken = broken
+        self._gathered = bytearray()
+        self._queue: deque[bytearray | memoryview | FileSlice] = deque()
+        self._position = 0  # how much of the first part, if it is a slice, is gone
+        self._watched = -1  # the descriptor by which the loop tells when a full socket takes more
+        shared = transport.get_extra_info("socket")
+        self._socket = socket.socket(shared.family, socket.SOCK_STREAM, shared.proto, shared.fileno())
+
+    @property
+    def is_full(self) -> bool:
+        """The socket takes no more at the moment; whoever produces answers should stop."""
+        return bool(self._queue)
+
+    def add(self, parts: Iterable[Any]) -> None:
+        """Put an answer in line. Its bytes leave with the next `flush`, at the latest."""
+        for part in parts:
+            if isinstance(part, FileSlice):
+                self._close_gathered()
+                self._queue.append(part)
+            else:
+                self._gathered += part
+
+    @property
+    def gathered_bytes(self) -> int:
+        return len(self._gathered)
+
+    def flush(self) -> None:
+        """Send what the socket takes."""
+        if self._watched >= 0:
+            return  # the loop will say when
+        if not self._queue:
+            if not self._gathered:
+                return
+            data, self._gathered = self._gathered, bytearray()
+            sent = self._send(data, 0)
+            if sent == len(data):
+                return
+            self._queue.append(memoryview(data)[sent:])
+        self._pump()
+
+    def close(self) -> None:
+        """Forget everything and let go of the socket, which is the transport's to close."""
+        self._stop_watching()
+        self._queue.clear()
+        self._gathered = bytearray()
+        self._socket.detach()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        self._close_gathered()
+        queue = self._queue
+        budget = TURN_BYTES
+        while queue:
+            part = queue[0]
+            if isinstance(part, FileSlice):
+                sent = self._send_slice(part)
+                self._position += sent
+                budget -= sent
+                if self._position == len(part):
+                    self._position = 0
+                    queue.popleft()
+            else:
+                sent = self._send(part, socket.MSG_MORE if len(queue) > 1 else 0)
+                if sent == len(part):
+                    queue.popleft()
+                else:
+                    queue[0] = memoryview(part)[sent:]
+            if sent == 0:
+                self._watch()
+                return
+            if budget <= 0 and queue:
+                self._loop.call_soon(self._next_turn)
+                return
+        if self._watched >= 0:
+            self._stop_watching()
+            self._drained()
+
+    def _next_turn(self) -> None:
+        if self._watched < 0:
+            self._pump()
+            if not self._queue:
+                self._drained()
+
+    def _send(self, data: bytearray | memoryview, flags: int) -> int:
+        """How many bytes the socket took; after an error all of them, there is nobody to get them."""
+        if self._transport.is_closing():
+            return len(data)
+        try:
+            return self._socket.send(data, flags)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            self._broken(f"its socket failed: {error}")
+            return len(data)
+
+    def _send_slice(self, part: FileSlice) -> int:
+        rest = len(part) - self._position
+        if self._transport.is_closing():
+            return rest
+        try:
+            sent = part.send_to(self._socket, self._position)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            self._broken(f"stored records could not be sent: {error}")
+            return rest
+        if sent == 0:
+            self._broken("stored records are not in their file any more")
+            return rest
+        return sent
+
+    def _close_gathered(self) -> None:
+        if self._gathered:
+            self._queue.append(self._gathered)
+            self._gathered = bytearray()
+
+    def _watch(self) -> None:
+        """Wait for room in the socket. The loop refuses to watch a transport's descriptor, so it gets a copy."""
+        if self._watched < 0:
+            self._watched = os.dup(self._socket.fileno())
+            self._loop.add_writer(self._watched, self._pump)
+
+    def _stop_watching(self) -> None:
+        if self._watched >= 0:
+            self._loop.remove_writer(self._watched)
+            os.close(self._watched)
+            self._watched = -1
