@@ -1,7 +1,7 @@
 """What tests of a running broker share: the broker itself, names that nobody else uses, and waiting without sleeping.
 
 The broker is the real command in a process of its own. `--bootstrap HOST:PORT` runs the same tests on any other Kafka,
-which must have the settings in `SETTINGS`; `--apache-kafka` starts such a one (Java, and the jars of `make kafka`).
+which must have the settings in `APACHE_SETTINGS`; `--apache-kafka` starts such a one (Java, and the jars of `make kafka`).
 So a test that fails on ours and passes on the original shows a difference, not an opinion.
 """
 
@@ -22,18 +22,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 pytest.register_assert_rewrite("tests.clients")
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: What the client tests rely on: short timeouts are allowed, and groups and timed-out transactions move at once.
+#: What the client tests rely on: short timeouts are allowed, and what is due is done at once.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
+    "log.cleaner.backoff.ms": "100",
+    "log.retention.check.interval.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
+#: The same for a wait that only Apache Kafka has.
+APACHE_SETTINGS = {**SETTINGS, "log.initial.task.delay.ms": "100"}
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
@@ -179,7 +184,7 @@ def bootstrap(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> It
     elif pytestconfig.getoption("--apache-kafka"):
         from bench.harness import brokers
 
-        with brokers.running("kafka", SETTINGS) as kafka:
+        with brokers.running("kafka", APACHE_SETTINGS) as kafka:
             yield kafka.bootstrap_servers
     else:
         yield request.getfixturevalue("broker").bootstrap
@@ -213,8 +218,13 @@ def topic(admin: AdminClient) -> Callable[..., str]:
 
 
 def _is_led(admin: AdminClient, name: str, partitions: int) -> bool:
-    found = admin.list_topics(name, timeout=WAIT_TIMEOUT_S).topics[name]
-    return len(found.partitions) == partitions and all(p.leader >= 0 for p in found.partitions.values())
+    """Whether each partition serves: Apache Kafka announces leaders a little before they do."""
+    told = admin.list_topics(name, timeout=WAIT_TIMEOUT_S).topics[name].partitions.values()
+    if len(told) < partitions or any(each.leader < 0 for each in told):
+        return False
+    asked = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+    found = admin.list_offsets(asked, request_timeout=WAIT_TIMEOUT_S).values()
+    return all(each.exception(WAIT_TIMEOUT_S) is None for each in found)
 
 
 def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_TIMEOUT_S) -> Any:

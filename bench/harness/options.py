@@ -1,11 +1,15 @@
 """The options that every bench has."""
 
 import argparse
+import signal
+import sys
 
 from bench.harness.brokers import KINDS, Flush
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
+    # Told to end, a bench takes its brokers with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument(
         "--brokers",

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import re
 import threading
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -121,9 +121,7 @@ class AioProducer(Producer):
 
 
 class AioConsumer(Consumer):
-    def __init__(
-        self, loop: LoopThread, group: str | None, *topics: str, pattern: str | None, **config: Any
-    ) -> None:
+    def __init__(self, loop: LoopThread, group: str | None, *topics: str, pattern: str | None, **config: Any) -> None:
         self._loop = loop
         self.group = group
         self.native = loop.call(aiokafka.AIOKafkaConsumer, *topics, group_id=group, **config)

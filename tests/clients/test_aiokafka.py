@@ -13,6 +13,7 @@ from aiokafka.errors import InvalidPartitionsError
 from tests.clients.aio import Aio
 from tests.clients.behaviour.groups import Groups, Positions
 from tests.clients.behaviour.records import Records
+from tests.clients.behaviour.restarts import Restarts
 from tests.clients.behaviour.topics import Topics
 from tests.clients.behaviour.transactions import ExactlyOnce, Transactions
 from tests.clients.facade import Client, Spot
@@ -41,18 +42,32 @@ class TestPositions(Positions): ...
 class TestTopics(Topics): ...
 
 
+class TestRestarts(Restarts): ...
+
+
+class ChangedMyMind(Exception): ...
+
+
+async def until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
+    while not await condition():  # noqa: ASYNC110 - nobody tells when a broker has changed
+        await asyncio.sleep(0.01)
+
+
 class TestAsync:
     def test_a_consumer_is_iterated_and_transactions_are_contexts(self, bootstrap: str, topic: MakeTopic) -> None:
         name = topic()
+
+        async def drop(producer: AIOKafkaProducer) -> None:
+            async with producer.transaction():
+                await producer.send_and_wait(name, b"dropped")
+                raise ChangedMyMind
 
         async def write() -> None:
             async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique("tx")) as producer:
                 async with producer.transaction():
                     await producer.send_and_wait(name, b"kept")
-                with pytest.raises(RuntimeError, match="changed my mind"):
-                    async with producer.transaction():
-                        await producer.send_and_wait(name, b"dropped")
-                        raise RuntimeError("changed my mind")
+                with pytest.raises(ChangedMyMind):
+                    await drop(producer)
                 async with producer.transaction():
                     await producer.send_and_wait(name, b"kept too")
 
@@ -106,21 +121,27 @@ class TestAdmin:
         name = unique("made")
 
         async def live(admin: Any) -> None:
+            async def is_listed() -> bool:
+                return name in await admin.list_topics()
+
+            async def is_gone() -> bool:
+                return not await is_listed()
+
+            async def is_grown() -> bool:
+                return len((await admin.describe_topics([name]))[0]["partitions"]) == 3
+
             created = await admin.create_topics([NewTopic(name, 2, 1, topic_configs={"retention.ms": "5000"})])
             assert [error[:2] for error in created.topic_errors] == [(name, 0)]
             again = await admin.create_topics([NewTopic(name, 2, 1)])
             assert again.topic_errors[0][1] == 36  # TOPIC_ALREADY_EXISTS
-            while name not in await admin.list_topics():
-                await asyncio.sleep(0.01)
+            await until(is_listed)
             await admin.create_partitions({name: NewPartitions(3)})
             with pytest.raises(InvalidPartitionsError):
                 await admin.create_partitions({name: NewPartitions(1)})
-            while len((await admin.describe_topics([name]))[0]["partitions"]) < 3:
-                await asyncio.sleep(0.01)
+            await until(is_grown)
             deleted = await admin.delete_topics([name])
             assert list(deleted.topic_error_codes) == [(name, 0)]
-            while name in await admin.list_topics():
-                await asyncio.sleep(0.01)
+            await until(is_gone)
 
         ask(live)
 
@@ -134,12 +155,14 @@ class TestAdmin:
             return next(entry[1] for entry in entries if entry[0] == "retention.ms")
 
         async def change(admin: Any) -> None:
+            async def is_altered() -> bool:
+                return await retention(admin) == "777"
+
             assert await retention(admin) == "604800000"
             wanted = ConfigResource(ConfigResourceType.TOPIC, name, {"retention.ms": "777"})
             (answer,) = await admin.alter_configs([wanted])
             assert answer.resources[0][0] == 0
-            while await retention(admin) != "777":
-                await asyncio.sleep(0.01)
+            await until(is_altered)
 
         ask(change)
 

@@ -20,6 +20,7 @@ from kafka.protocol.consumer import IsolationLevel
 
 from tests.clients.behaviour.groups import Groups, Positions
 from tests.clients.behaviour.records import Records
+from tests.clients.behaviour.restarts import Restarts
 from tests.clients.behaviour.topics import Topics
 from tests.clients.behaviour.transactions import ExactlyOnce, Transactions
 from tests.clients.facade import Client, Message, Spot, refused
@@ -47,6 +48,9 @@ class TestPositions(Positions): ...
 
 
 class TestTopics(Topics): ...
+
+
+class TestRestarts(Restarts): ...
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +134,7 @@ class TestTopicAdmin:
         )
         entry = found["topic"][name]["retention.ms"]
         assert entry["value"] == "777"
-        assert [synonym["name"] for synonym in entry["synonyms"]][0] == "retention.ms"
+        assert next(synonym["name"] for synonym in entry["synonyms"]) == "retention.ms"
 
     def test_records_are_deleted(self, manager: KafkaAdminClient, topic: MakeTopic, client: Client) -> None:
         name = topic()

@@ -3,12 +3,13 @@
 `lose_power` takes back whatever no sync has covered: appended bytes (all, some, or torn in the middle), truncations,
 and every creation, renaming and removal in a directory that was not synced, each on its own. `die_after(n)` stops
 everything at the n-th change, so that a test can crash between any two steps. The disk can be full (`capacity_bytes`:
-what fits is written, then ENOSPC) and broken (`fail_writes`, `fail_syncs`: EIO).
+what fits is written, then ENOSPC) and broken (`fail_writes`, `fail_syncs`, `fail_reads`: EIO).
 """
 
 import errno
 import os
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -61,6 +62,9 @@ class ForgetfulDisk:
         self.capacity_bytes: int | None = None
         self.fail_writes = False
         self.fail_syncs = False
+        self.fail_reads = False
+        #: What files get as the time of their last change.
+        self.now_ms: Callable[[], int] = lambda: 0
         self.syncs = 0
         self.changes = 0
         self._changes_left: int | None = None
@@ -136,7 +140,7 @@ class ForgetfulDisk:
             self.changing()
             if self.fail_writes:
                 raise OSError(errno.EIO, "the disk is broken")
-            node = Inode()
+            node = Inode(modified_ms=self.now_ms())
             parent.change(name, node)
         if isinstance(node, Directory):
             raise IsADirectoryError(errno.EISDIR, "a directory", path)
@@ -274,11 +278,14 @@ class ForgetfulFile:
         taken = bytes(data[:room])
         _write(self.inode.content, position, taken)
         self.inode.pending.append((position, taken))
+        self.inode.modified_ms = self._disk.now_ms()
         return len(taken)
 
     def pread(self, count: int, position: int) -> bytes:
         self._usable()
         self._disk.alive()
+        if self._disk.fail_reads:
+            raise OSError(errno.EIO, "the disk is broken")
         return bytes(self.inode.content[position : position + count])
 
     def size(self) -> int:

@@ -50,14 +50,12 @@ class BrokerProcess:
         return self
 
     def launch(self, *, crash_at: str | None = None, env: Mapping[str, str] | None = None) -> None:
-        environment = {**os.environ, **(env or {})}
-        environment.pop(CRASH_VARIABLE, None)
+        variables = {**environment(), **(env or {})}
         if crash_at is not None:
-            environment[CRASH_VARIABLE] = crash_at
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+            variables[CRASH_VARIABLE] = crash_at
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+                self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, env=variables
             )
 
     def command(self) -> list[str]:
@@ -163,6 +161,13 @@ class BrokerProcess:
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError(f"the kernel does not say {name}")
+
+
+def environment() -> dict[str, str]:
+    """Ours, with the broker's source on the path and without a step to crash at."""
+    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    inherited = {name: value for name, value in os.environ.items() if name != CRASH_VARIABLE}
+    return {**inherited, "PYTHONPATH": path}
 
 
 def _first_line(process: "subprocess.Popen[str]", timeout_s: float) -> str:

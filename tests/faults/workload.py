@@ -1,4 +1,4 @@
-"""Clients under load, each a thread: they write, commit, copy and read while the broker is being killed, and keep a history.
+"""Clients under load, each a thread: they write, commit, copy and read while the broker is killed, and keep a history.
 
 A worker retries as its protocol allows and never guesses: a transaction whose outcome it was not told is UNKNOWN.
 """
@@ -79,9 +79,8 @@ class IdempotentWriter(Worker):
         super().__init__(world, name, rng)
 
     def work(self) -> None:
-        producer = Producer(
-            {**self.world.client_settings, "enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": 120_000}
-        )
+        settings = {"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": 120_000}
+        producer = Producer({**self.world.client_settings, **settings, "error_cb": self._on_error})
         number = 0
         while not self.world.stopping.is_set():
             for _ in range(self.rng.randint(1, 20)):
@@ -94,6 +93,10 @@ class IdempotentWriter(Worker):
                 producer.poll(0.05)
         if producer.flush(PATIENCE_S):
             raise AssertionError(f"{len(producer)} records were never acknowledged")
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.world.history.surprise(f"{self.name}: {error}")
 
     def _told(self, write: Write) -> Callable[[KafkaError | None, Any], None]:
         def told(error: KafkaError | None, message: Any) -> None:

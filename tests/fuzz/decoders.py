@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fencepost.errors import Malformed
+from tests.fuzz import beyond_wire
+from tests.fuzz import targets as wire
 from tests.fuzz.mutate import mutate
-from tests.fuzz.targets import Target, targets
+from tests.fuzz.targets import Target
 
 #: No decoder may take longer for the few kilobytes of one input.
 SLOW_S = 2.0
@@ -29,6 +31,10 @@ SLOW_S = 2.0
 MEMORY_BYTES = 2 * 1024**3
 #: Inputs that were understood are kept and mutated further, as many as this for each target.
 CORPUS_SIZE = 60
+
+
+def targets() -> dict[str, Target]:
+    return {target.name: target for target in itertools.chain(wire.targets(), beyond_wire.targets())}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The decoders that take bytes from outside, each as a function of bytes, with valid inputs to start from.
+"""The decoders of the wire format, each as a function of bytes, with valid inputs to start from.
 
 A target returns or raises Malformed; anything else is a bug. Some also check that what was read can be used: a message
 that was understood can be written again, and a batch that was decoded has as many records as its lengths tell.
@@ -39,9 +39,11 @@ class Target:
     seeds: Callable[[random.Random], Iterator[bytes]]
 
 
-def targets() -> dict[str, Target]:
-    found = [*_message_targets(), *_batch_targets(), *_compression_targets(), *_small_targets()]
-    return {target.name: target for target in found}
+def targets() -> Iterator[Target]:
+    yield from _message_targets()
+    yield from _batch_targets()
+    yield from _compression_targets()
+    yield from _small_targets()
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -172,9 +174,9 @@ def _produce_seeds(rng: random.Random) -> Iterator[bytes]:
 
 
 def _batch_targets() -> Iterator[Target]:
-    yield Target("batch", _decode_batch, _batch_seeds)
-    yield Target("marker", lambda data: void(records.decode_marker(data)), _batch_seeds)
-    yield Target("records", lambda data: void(records.count_records(data)), _body_seeds)
+    yield Target("batch", _decode_batch, batch_seeds)
+    yield Target("marker", lambda data: void(records.decode_marker(data)), batch_seeds)
+    yield Target("records", lambda data: void(records.count_records(data)), body_seeds)
 
 
 def _decode_batch(data: bytes) -> None:
@@ -199,13 +201,13 @@ def _random_records(rng: random.Random) -> list[Record]:
     ]
 
 
-def _batch_seeds(rng: random.Random) -> Iterator[bytes]:
+def batch_seeds(rng: random.Random) -> Iterator[bytes]:
     for codec in Compression:
         yield bytes(records.encode_batch(_random_records(rng), compression=codec))
     yield bytes(records.encode_marker(commit=True, coordinator_epoch=3, producer_id=1, producer_epoch=2, timestamp=4))
 
 
-def _body_seeds(rng: random.Random) -> Iterator[bytes]:
+def body_seeds(rng: random.Random) -> Iterator[bytes]:
     for _ in range(4):
         yield bytes(records.encode_batch(_random_records(rng))[batch.HEADER_BYTES :])
 

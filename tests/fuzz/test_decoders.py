@@ -4,14 +4,14 @@ import pytest
 
 from fencepost.errors import Malformed
 from tests.fuzz import decoders
-from tests.fuzz.targets import Target, targets
+from tests.fuzz.targets import Target
 
 ROUNDS = 120
 
 
-@pytest.mark.parametrize("name", targets())
+@pytest.mark.parametrize("name", decoders.targets())
 def test_hostile_bytes_are_understood_or_malformed(name):
-    result = decoders.run([targets()[name]], seed=1, rounds=ROUNDS)
+    result = decoders.run([decoders.targets()[name]], seed=1, rounds=ROUNDS)
     assert not result.failures, "\n".join(map(str, result.failures))
     assert result.runs == ROUNDS
     assert result.understood[name], "no input was valid: the seeds of this target are stale"

@@ -59,7 +59,8 @@ class IndexFile:
         """Write what is still in memory. On failure nothing is forgotten."""
         file = self._opened(create=True)
         if self._tail:
-            write_fully(file, self._tail, self._on_disk * self._layout.size)
+            # A copy: a traceback that still refers to the buffer would keep it from being cleared.
+            write_fully(file, bytes(self._tail), self._on_disk * self._layout.size)
             self._on_disk = self.count
             self._tail.clear()
 

@@ -89,6 +89,7 @@ class PartitionLog:
         self._tail = Tail(
             directory, topic_id, self.segments, self.producers, self.epochs, clock, config, loaded.log_end_offset
         )
+        self._tail.has_synced = loaded.clean and bool(loaded.segments)
         #: Where the high watermark lies; stale while that is the log's end.
         self.high_mark = self._tail.mark()
         self._complained_ms = -COMPLAINT_INTERVAL_MS
@@ -236,8 +237,9 @@ class PartitionLog:
         self.high_watermark = self.log_end_offset
         self._settle()
         self._unsynced_messages += messages
-        if self._unsynced_messages >= self._config.flush_messages:
+        if self._unsynced_messages >= self._config.flush_messages or self._tail.has_rolled:
             self._unsynced_messages = 0
+            self._tail.has_rolled = False
             self._commit.request()
         elif self._flush_timer is None and self._config.flush_ms != FOREVER:
             self._flush_timer = self.clock.call_later(self._config.flush_ms, self._flush_by_time)

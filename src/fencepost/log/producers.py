@@ -75,7 +75,13 @@ class Producers:
     def check(
         self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int, attributes: int, origin: Origin
     ) -> KeptBatch | None:
-        """Refuse a batch (KafkaError), recognise it as a duplicate (returned), or find nothing against it (None)."""
+        """Refuse a batch (KafkaError), recognise it as a duplicate (returned), or find nothing against it (None).
+
+        Stricter than Kafka: what repeats the sequences of a transaction that has ended is no repetition. librdkafka
+        does that after an abort that purged a batch of which the answer was lost, and Kafka, taking the next
+        transaction's records for the purged ones, acknowledges and drops them. UNKNOWN_PRODUCER_ID is the code on
+        which clients abort and go on under a new epoch.
+        """
         producer = self.by_id.get(producer_id)
         if producer is None:
             # Its state expired or was deleted with the log's beginning: any first sequence is accepted, as Kafka does.
@@ -89,6 +95,11 @@ class Producers:
             if epoch == producer.epoch:
                 for kept in producer.batches:
                     if kept[0] == first_sequence and kept[1] == last_sequence:
+                        if attributes & TRANSACTIONAL_FLAG and not 0 <= producer.txn_first_offset <= kept[2]:
+                            raise KafkaError(
+                                ErrorCode.UNKNOWN_PRODUCER_ID,
+                                f"producer {producer_id} sent sequence {first_sequence} in a transaction that is over",
+                            )
                         return kept
                 expected = producer.next_sequence
             else:

@@ -38,7 +38,9 @@ class Tail:
         self.active = segments.active
         self.end_offset = end_offset
         #: Whether a sync has been to the disk since the first segment was made.
-        self.has_synced = bool(segments.all)
+        self.has_synced = False
+        #: Whether a segment was left behind; for whoever sees to it that it gets synced.
+        self.has_rolled = False
         self.configure(config)
 
     def configure(self, config: LogConfig) -> None:
@@ -88,6 +90,7 @@ class Tail:
             self._directory.completed(old)
         self._segments.all.append(new)
         self.active = new
+        self.has_rolled = True
         self._set_limits()
         return new
 

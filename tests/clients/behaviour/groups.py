@@ -26,9 +26,7 @@ def is_shared(consumers: Sequence[Consumer], wanted: set[Spot]) -> bool:
 
 class Groups:
     @pytest.mark.parametrize("number", range(3))
-    def test_partitions_are_shared_as_members_come_and_go(
-        self, client: Client, topic: MakeTopic, number: int
-    ) -> None:
+    def test_partitions_are_shared_as_members_come_and_go(self, client: Client, topic: MakeTopic, number: int) -> None:
         assignor = client.assignors[number]
         name, group = topic(partitions=6), unique(f"group-{assignor}")
         wanted = spots(name, 6)

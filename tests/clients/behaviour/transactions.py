@@ -223,12 +223,10 @@ class Transactions:
 class ExactlyOnce:
     """Consume, transform, produce: the loop that transactions are for, with workers that fail at random."""
 
-    RECORDS = 120
+    RECORDS = 80
     BATCH = 7
 
-    def test_a_loop_of_failing_workers_takes_every_record_exactly_once(
-        self, client: Client, topic: MakeTopic
-    ) -> None:
+    def test_a_loop_of_failing_workers_takes_every_record_exactly_once(self, client: Client, topic: MakeTopic) -> None:
         chance = random.Random(SEED)
         source, left, right = topic(), topic(prefix="left"), topic(prefix="right")
         group, transactional_id = unique("group"), unique("tx")

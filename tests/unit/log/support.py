@@ -29,6 +29,7 @@ class Fixture:
     def __init__(self, config: LogConfig | None = None) -> None:
         self.disk = ForgetfulDisk(DATA)
         self.clock = ManualClock(NOW_MS)
+        self.disk.now_ms = self.clock.now_ms
         self.worker = ManualWorker()
         self.config = config or LogConfig()
         self.progress: list[tuple[int, int]] = []

@@ -1,12 +1,18 @@
 """Compaction as a reader sees it, and crashes at every step of a run."""
 
+import asyncio
 import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from fencepost.clock import SystemClock
 from fencepost.log import cleaner
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Isolation
+from fencepost.log.disk import SystemDisk
+from fencepost.log.flush import ThreadWorker
+from fencepost.log.partition import Isolation, PartitionLog
 from fencepost.wire.batch import DELETE_HORIZON_FLAG
 from fencepost.wire.compression import Compression
 from fencepost.wire.records import Record, decode_batch
@@ -326,3 +332,54 @@ def test_a_crash_at_any_step_of_a_run_does_no_harm(seed: int) -> None:
         check(home, expected, original)
         strays = [name for name in home.disk.listdir(DIRECTORY) if name.endswith((".cleaned", ".swap"))]
         assert not strays
+
+
+def test_writing_reading_and_compacting_at_once(tmp_path: Path) -> None:
+    """On threads and files of this machine."""
+    expected: dict[bytes, bytes] = {}
+    runs: list[BaseException | None] = []
+
+    def latest(log: PartitionLog) -> dict[bytes, bytes]:
+        return {record.key: record.value for record in read_all(log, max_bytes=100_000) if record.key and record.value}
+
+    async def scenario() -> None:
+        worker = ThreadWorker(asyncio.get_running_loop(), executor)
+        config = LogConfig(segment_bytes=20_000, index_interval_bytes=500, cleanup_policy=frozenset({"compact"}))
+        disk, clock, directory = SystemDisk(), SystemClock(), str(tmp_path / "shop-0")
+        log = PartitionLog.open(disk, directory, "shop", 0, bytes(16), config, clock, worker, clean_shutdown=True)
+        rng = random.Random(1)
+        waiting = None
+        idle = asyncio.Event()
+
+        def finished(error: BaseException | None) -> None:
+            runs.append(error)
+            idle.set()
+
+        for number in range(3000):
+            key, value = b"key%d" % rng.randrange(50), b"%d" % number * 10
+            expected[key] = value
+            offset = log.append(batch(value, keys=[key], timestamps=[NOW_MS])).last_offset
+            waiting = log.when_durable(offset)
+            if number % 20 == 0:
+                if waiting is not None:
+                    await waiting
+                if log.cleaning is None and cleaner.clean(log, finished):
+                    idle.clear()
+                found = log.read(log.log_start_offset, 50_000, Isolation.READ_COMMITTED, at_least_one_batch=True)
+                assert bytes(found.records)
+            if number % 500 == 0:
+                log.release_idle()
+        if waiting is not None:
+            await waiting
+        await asyncio.wait_for(idle.wait(), 60)
+        assert latest(log) == expected
+        log.close()
+        for clean in (True, False):
+            log = PartitionLog.open(disk, directory, "shop", 0, bytes(16), config, clock, worker, clean_shutdown=clean)
+            assert latest(log) == expected
+            log.close()
+
+    with ThreadPoolExecutor(2) as executor:
+        asyncio.run(scenario())
+    assert len(runs) > 2 and set(runs) == {None}
+    assert not list(tmp_path.glob("*/*.swap")) and not list(tmp_path.glob("*/*.cleaned"))

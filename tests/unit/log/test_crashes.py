@@ -115,9 +115,15 @@ class History:
     def step(self) -> None:
         try:
             self.act()
-        except (PowerLost, KafkaError):
+        except PowerLost:
+            pass
+        except KafkaError as error:
             if not self.home.disk.is_off:
-                raise
+                # The only excuse is that there was no room. Then it must not be there.
+                if self.home.disk.capacity_bytes is None or error.code != ErrorCode.KAFKA_STORAGE_ERROR:
+                    raise
+                end = self.home.log.log_end_offset
+                self.model.entries = [entry for entry in self.model.entries if entry.last_offset < end]
         if self.home.disk.is_off:
             self.crash()
         self.observe()
@@ -126,8 +132,8 @@ class History:
         rng, home = self.rng, self.home
         match rng.choices(
             ["data", "transactional", "marker", "turn", "work", "checkpoint", "delete", "maintain", "crash", "restart",
-             "die soon"],
-            [20, 25, 15, 20, 15, 3, 2, 3, 2, 2, 3],
+             "die soon", "full", "room"],
+            [20, 25, 15, 20, 15, 3, 2, 3, 2, 2, 3, 2, 4],
         )[0]:  # fmt: skip
             case "data":
                 self.append(rng.choice((-1, 1)), transactional=False)
@@ -150,12 +156,17 @@ class History:
             case "crash":
                 self.crash()
             case "restart":
+                home.disk.capacity_bytes = None
                 home.worker.run()
                 self.observe()
                 home.restart()
                 self.check()
             case "die soon":
                 home.disk.die_after(rng.randint(0, 40))
+            case "full":
+                home.disk.capacity_bytes = home.disk.used_bytes() + rng.randint(0, 400)
+            case "room":
+                home.disk.capacity_bytes = None
 
     def append(self, producer_id: int, *, transactional: bool) -> None:
         values = tuple(self.rng.randbytes(self.rng.randint(0, 60)) for _ in range(self.rng.randint(1, 4)))
@@ -205,6 +216,7 @@ class History:
             future.cancel()
         self.pending.clear()
         home = self.home
+        home.disk.capacity_bytes = None
         if not home.disk.is_off and self.rng.random() < 0.2:
             try:
                 home.kill()

@@ -62,6 +62,8 @@ class Inline:
             error = raised
         asyncio.get_running_loop().call_soon(done, error)
 
+    background = submit
+
     def create_future(self) -> "asyncio.Future[None]":
         return asyncio.get_running_loop().create_future()
 

@@ -39,6 +39,8 @@ class LoopWorker:
 
         asyncio.get_running_loop().call_soon(run)
 
+    background = submit
+
     def create_future(self) -> "asyncio.Future[None]":
         return asyncio.get_running_loop().create_future()
 

@@ -1,0 +1,386 @@
+"""The protocol itself: every announced API in every announced version, and the rules of a connection."""
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from fencepost.wire import messages
+from tests.clients.raw import API_VERSIONS, Closed, Wire, batch, errors, frame
+from tests.clients.test_raw_transactions import settled
+from tests.conftest import unique
+
+MakeTopic = Callable[..., str]
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+
+
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[Wire]:
+    with Wire(bootstrap) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def announced(bootstrap: str) -> dict[int, range]:
+    """API key to versions, as the broker tells."""
+    with Wire(bootstrap) as opened:
+        answer = opened.ask(API_VERSIONS, 3, client_software_name="raw", client_software_version="1")
+    return {each.api_key: range(each.min_version, each.max_version + 1) for each in answer.api_keys}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a request may name: things that exist, and names for those that it makes."""
+
+    topic: str
+    topic_id: bytes
+    node_id: int
+    producer: tuple[int, int]
+    transactional_id: str
+    group: str
+
+
+@pytest.fixture
+def world(wire: Wire, topic: MakeTopic) -> World:
+    name, transactional_id = topic(partitions=2), unique("tx")
+    metadata = wire.ask(METADATA, 12, topics=[{"name": name}])
+    producer = settled(wire, transactional_id)
+    return World(
+        topic=name,
+        topic_id=metadata.topics[0].topic_id.bytes,
+        node_id=metadata.brokers[0].node_id,
+        producer=producer,
+        transactional_id=transactional_id,
+        group=unique("group"),
+    )
+
+
+#: A valid request for each API, as small as it can be. What a version lacks is left out when it is encoded.
+Request = Callable[[World], dict[str, Any]]
+REQUESTS: dict[str, Request] = {
+    "produce": lambda w: {
+        "acks": -1,
+        "timeout_ms": 5000,
+        "topic_data": [
+            {"name": w.topic, "topic_id": w.topic_id, "partition_data": [{"index": 0, "records": batch(b"v")}]}
+        ],
+    },
+    "fetch": lambda w: {
+        "max_bytes": 1 << 20,
+        "topics": [
+            {
+                "topic": w.topic,
+                "topic_id": w.topic_id,
+                "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}],
+            }
+        ],
+    },
+    "list_offsets": lambda w: {
+        "replica_id": -1,
+        "topics": [{"name": w.topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}],
+    },
+    "metadata": lambda w: {"topics": [{"name": w.topic}]},
+    "offset_commit": lambda w: {
+        "group_id": w.group,
+        "topics": [
+            {
+                "name": w.topic,
+                "topic_id": w.topic_id,
+                "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": "note"}],
+            }
+        ],
+    },
+    "offset_fetch": lambda w: {
+        "group_id": w.group,
+        "topics": [{"name": w.topic, "partition_indexes": [0]}],
+        "groups": [
+            {
+                "group_id": w.group,
+                "topics": [{"name": w.topic, "topic_id": w.topic_id, "partition_indexes": [0]}],
+            }
+        ],
+    },
+    "find_coordinator": lambda w: {"key": w.group, "coordinator_keys": [w.group, w.group + "2"]},
+    "join_group": lambda w: {
+        "group_id": unique("group"),
+        "session_timeout_ms": 6000,
+        "rebalance_timeout_ms": 6000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    },
+    "heartbeat": lambda w: {"group_id": w.group, "generation_id": 1, "member_id": "nobody"},
+    "leave_group": lambda w: {"group_id": w.group, "member_id": "nobody", "members": [{"member_id": "nobody"}]},
+    "sync_group": lambda w: {
+        "group_id": w.group,
+        "generation_id": 1,
+        "member_id": "nobody",
+        "protocol_type": "consumer",
+        "protocol_name": "range",
+    },
+    "describe_groups": lambda w: {"groups": [w.group], "include_authorized_operations": True},
+    "list_groups": lambda w: {},
+    "api_versions": lambda w: {"client_software_name": "raw", "client_software_version": "1"},
+    "create_topics": lambda w: {
+        "topics": [
+            {
+                "name": unique("made"),
+                "num_partitions": 1,
+                "replication_factor": 1,
+                "configs": [{"name": "retention.ms", "value": "1000"}],
+            }
+        ],
+        "timeout_ms": 5000,
+    },
+    "delete_topics": lambda w: {
+        "topic_names": [unique("unknown")],
+        "topics": [{"name": unique("unknown")}],
+        "timeout_ms": 5000,
+    },
+    "delete_records": lambda w: {
+        "topics": [{"name": w.topic, "partitions": [{"partition_index": 1, "offset": -1}]}],
+        "timeout_ms": 5000,
+    },
+    "init_producer_id": lambda w: {"transactional_id": None, "transaction_timeout_ms": 1000},
+    "offset_for_leader_epoch": lambda w: {
+        "replica_id": -1,
+        "topics": [{"topic": w.topic, "partitions": [{"partition": 0, "leader_epoch": 0}]}],
+    },
+    "add_partitions_to_txn": lambda w: {
+        "v3_and_below_transactional_id": w.transactional_id,
+        "v3_and_below_producer_id": w.producer[0],
+        "v3_and_below_producer_epoch": w.producer[1],
+        "v3_and_below_topics": [{"name": w.topic, "partitions": [0]}],
+        "transactions": [
+            {
+                "transactional_id": w.transactional_id,
+                "producer_id": w.producer[0],
+                "producer_epoch": w.producer[1],
+                "topics": [{"name": w.topic, "partitions": [0]}],
+            }
+        ],
+    },
+    "add_offsets_to_txn": lambda w: {
+        "transactional_id": w.transactional_id,
+        "producer_id": w.producer[0],
+        "producer_epoch": w.producer[1],
+        "group_id": w.group,
+    },
+    "end_txn": lambda w: {
+        "transactional_id": w.transactional_id,
+        "producer_id": w.producer[0],
+        "producer_epoch": w.producer[1],
+        "committed": True,
+    },
+    "write_txn_markers": lambda w: {"markers": []},
+    "txn_offset_commit": lambda w: {
+        "transactional_id": w.transactional_id,
+        "group_id": w.group,
+        "producer_id": w.producer[0],
+        "producer_epoch": w.producer[1],
+        "topics": [
+            {
+                "name": w.topic,
+                "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}],
+            }
+        ],
+    },
+    "describe_acls": lambda w: {"resource_type_filter": 1, "operation": 1, "permission_type": 1},
+    "describe_configs": lambda w: {
+        "resources": [
+            {"resource_type": TOPIC_RESOURCE, "resource_name": w.topic, "configuration_keys": None},
+            {"resource_type": BROKER_RESOURCE, "resource_name": str(w.node_id), "configuration_keys": None},
+        ],
+        "include_synonyms": True,
+        "include_documentation": True,
+    },
+    "alter_configs": lambda w: {
+        "resources": [
+            {
+                "resource_type": TOPIC_RESOURCE,
+                "resource_name": w.topic,
+                "configs": [{"name": "retention.ms", "value": "1000000"}],
+            }
+        ]
+    },
+    "alter_replica_log_dirs": lambda w: {"dirs": []},
+    "describe_log_dirs": lambda w: {"topics": [{"topic": w.topic, "partitions": [0, 1]}]},
+    "create_partitions": lambda w: {
+        "topics": [{"name": w.topic, "count": 3, "assignments": None}],
+        "timeout_ms": 5000,
+        "validate_only": True,
+    },
+    "delete_groups": lambda w: {"groups_names": [unique("unknown")]},
+    "elect_leaders": lambda w: {"topic_partitions": [{"topic": w.topic, "partitions": [0]}], "timeout_ms": 5000},
+    "incremental_alter_configs": lambda w: {
+        "resources": [
+            {
+                "resource_type": TOPIC_RESOURCE,
+                "resource_name": w.topic,
+                "configs": [{"name": "retention.ms", "config_operation": 0, "value": "1000000"}],
+            }
+        ]
+    },
+    "alter_partition_reassignments": lambda w: {"topics": [], "timeout_ms": 5000},
+    "list_partition_reassignments": lambda w: {"topics": None, "timeout_ms": 5000},
+    "offset_delete": lambda w: {
+        "group_id": unique("unknown"),
+        "topics": [{"name": w.topic, "partitions": [{"partition_index": 0}]}],
+    },
+    "describe_quorum": lambda w: {
+        "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    },
+    "update_features": lambda w: {"feature_updates": [], "timeout_ms": 5000},
+    "describe_cluster": lambda w: {"include_cluster_authorized_operations": True},
+    "describe_producers": lambda w: {"topics": [{"name": w.topic, "partition_indexes": [0]}]},
+    "describe_transactions": lambda w: {"transactional_ids": [w.transactional_id]},
+    "list_transactions": lambda w: {},
+    "list_config_resources": lambda w: {},
+    "describe_topic_partitions": lambda w: {"topics": [{"name": w.topic}]},
+}
+
+#: What must have been asked before.
+BEFORE: dict[str, tuple[str, int]] = {
+    "txn_offset_commit": ("add_offsets_to_txn", 3),
+    "describe_transactions": ("add_partitions_to_txn", 3),
+}
+
+#: The errors that Kafka gives to some of these: the request is well-formed, but there is nothing that it could act on.
+EXPECTED: dict[str, set[str]] = {
+    "heartbeat": {"UNKNOWN_MEMBER_ID"},
+    "leave_group": {"UNKNOWN_MEMBER_ID"},
+    "sync_group": {"UNKNOWN_MEMBER_ID"},
+    "join_group": {"MEMBER_ID_REQUIRED"},
+    "describe_groups": {"GROUP_ID_NOT_FOUND"},
+    "delete_topics": {"UNKNOWN_TOPIC_OR_PARTITION"},
+    "end_txn": {"INVALID_TXN_STATE"},
+    "describe_acls": {"SECURITY_DISABLED"},
+    "delete_groups": {"GROUP_ID_NOT_FOUND"},
+    "offset_delete": {"GROUP_ID_NOT_FOUND"},
+    "elect_leaders": {"ELECTION_NOT_NEEDED"},
+}
+
+
+class TestEveryApi:
+    @pytest.mark.parametrize(("key", "name"), messages.api_names().items(), ids=str)
+    def test_every_version_is_answered_in_a_form_that_a_stranger_reads(
+        self, wire: Wire, world: World, announced: dict[int, range], key: int, name: str, is_original: bool
+    ) -> None:
+        if key not in announced:
+            pytest.skip("not announced")
+        table = messages.api(key).request.versions
+        if not is_original:
+            assert set(announced[key]) - {0, 1, 2} <= set(range(table.first, table.last + 1))
+        if name in BEFORE:
+            first, version = BEFORE[name]
+            assert errors(wire.ask(KEYS[first], version, **self.fields(first, version, world))) == set()
+        for version in announced[key]:
+            if version not in table:
+                continue
+            answer = wire.ask(key, version, **self.fields(name, version, world))
+            assert errors(answer) <= EXPECTED.get(name, set()), f"{name} v{version}"
+            assert wire.is_open()
+
+    def fields(self, name: str, version: int, world: World) -> dict[str, Any]:
+        known = {field.name for field in messages.api(KEYS[name]).request.fields}
+        return {key: value for key, value in REQUESTS[name](world).items() if key in known}
+
+    def test_what_is_announced_has_a_request_here(self, announced: dict[int, range], is_original: bool) -> None:
+        assert set(REQUESTS) == set(messages.api_names().values())
+        if not is_original:
+            assert announced.keys() <= messages.api_names().keys()
+
+
+KEYS = {name: key for key, name in messages.api_names().items()}
+
+
+class TestApiVersions:
+    def test_a_version_from_the_future_is_answered_in_version_0(self, wire: Wire, announced: dict[int, range]) -> None:
+        wire.send_bytes(struct.pack(">ihhih", 4 + 4 + 2 + 3, API_VERSIONS, 99, 7, -1) + b"\x00\x01\x02")
+        answer = wire.receive(API_VERSIONS, 0, 7)
+        assert answer.error_code == ErrorCode.unsupported_version
+        told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        assert told[API_VERSIONS] == (announced[API_VERSIONS][0], announced[API_VERSIONS][-1])
+        assert wire.is_open()
+
+    def test_the_second_transaction_protocol_is_finalised(self, wire: Wire) -> None:
+        answer = wire.ask(API_VERSIONS, 4, client_software_name="raw", client_software_version="1")
+        supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+        finalised = {each.name: each.max_version_level for each in answer.finalized_features}
+        assert supported["transaction.version"][1] == 2
+        assert finalised["transaction.version"] == 2
+        assert answer.finalized_features_epoch >= 0
+
+    def test_a_client_whose_name_is_not_a_name_is_refused(self, wire: Wire) -> None:
+        answer = wire.ask(API_VERSIONS, 3, client_software_name="no blanks", client_software_version="1")
+        assert errors(answer) == {"INVALID_REQUEST"}
+
+
+class TestConnection:
+    @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (METADATA, 99), (METADATA, -1), (PRODUCE, 2)])
+    def test_an_unknown_api_or_version_closes_the_connection(self, wire: Wire, key: int, version: int) -> None:
+        wire.send_bytes(struct.pack(">ihhih", 10, key, version, 1, -1))
+        with pytest.raises(Closed):
+            wire.receive_bytes()
+
+    @pytest.mark.parametrize(
+        "garbage",
+        [
+            pytest.param(struct.pack(">i", 2**31 - 1), id="a frame of two gigabytes"),
+            pytest.param(struct.pack(">i", -5), id="a frame of less than nothing"),
+            pytest.param(b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", id="another protocol"),
+            pytest.param(struct.pack(">ihhih", 10, METADATA, 9, 1, 3000), id="a client id beyond the frame"),
+            pytest.param(struct.pack(">ihhih", 14, METADATA, 1, 1, -1) + b"\x7f\xff\xff\xff", id="a list that lies"),
+        ],
+    )
+    def test_garbage_closes_its_own_connection_and_no_other(self, bootstrap: str, wire: Wire, garbage: bytes) -> None:
+        assert wire.is_open()
+        with Wire(bootstrap) as other:
+            other.send_bytes(garbage)
+            with pytest.raises(Closed):
+                other.receive_bytes()
+        assert wire.is_open()
+
+    def test_requests_in_one_write_are_answered_in_their_order(self, wire: Wire, world: World) -> None:
+        asked = [
+            ("produce", 9),
+            ("metadata", 12),
+            ("fetch", 12),
+            ("find_coordinator", 4),
+            ("list_offsets", 7),
+            ("api_versions", 3),
+            ("init_producer_id", 4),
+            ("describe_configs", 4),
+        ] * 4
+        frames = [
+            frame(KEYS[name], version, number, TestEveryApi().fields(name, version, world))
+            for number, (name, version) in enumerate(asked)
+        ]
+        wire.send_bytes(b"".join(frames))
+        for number, (name, version) in enumerate(asked):
+            assert errors(wire.receive(KEYS[name], version, number)) == set()
+
+    def test_a_request_in_single_bytes_is_answered(self, wire: Wire) -> None:
+        for byte in frame(API_VERSIONS, 3, 77, {"client_software_name": "raw", "client_software_version": "1"}):
+            wire.send_bytes(bytes([byte]))
+        assert errors(wire.receive(API_VERSIONS, 3, 77)) == set()
+
+    def test_a_waiting_fetch_holds_up_only_its_own_connection(self, bootstrap: str, wire: Wire, world: World) -> None:
+        waiting = wire.send(
+            FETCH,
+            12,
+            max_wait_ms=15_000,
+            min_bytes=1,
+            topics=[
+                {"topic": world.topic, "partitions": [{"partition": 0, "partition_max_bytes": 1 << 20}]},
+            ],
+        )
+        with Wire(bootstrap) as other:
+            assert other.is_open()
+            other.ask(PRODUCE, 9, **REQUESTS["produce"](world))
+        answer = wire.receive(FETCH, 12, waiting)
+        assert answer.responses[0].partitions[0].high_watermark == 1

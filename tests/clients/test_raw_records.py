@@ -1,0 +1,450 @@
+"""Produce and Fetch by hand: every version, every refusal, fetch sessions, and idempotence to the letter."""
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.clients.raw import Wire, batch, errors, stored
+from tests.conftest import unique
+
+MakeTopic = Callable[..., str]
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 0, 1, 2, 3, 22, 23
+NOWHERE = b"\x07" * 16
+
+
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[Wire]:
+    with Wire(bootstrap) as opened:
+        yield opened
+
+
+def id_of(wire: Wire, name: str) -> bytes:
+    return wire.ask(METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0].topic_id.bytes
+
+
+def produce(
+    wire: Wire,
+    topic: str,
+    records: bytes | None,
+    version: int = 12,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    topic_id: bytes = NOWHERE,
+) -> Any:
+    """The answer for the one partition."""
+    answer = wire.ask(
+        PRODUCE,
+        version,
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=5000,
+        topic_data=[
+            {
+                "name": topic,
+                "topic_id": topic_id,
+                "partition_data": [{"index": partition, "records": records}],
+            }
+        ],
+    )
+    (told,) = answer.responses
+    (found,) = told.partition_responses
+    return found
+
+
+def fetch(wire: Wire, topic: str, offset: int = 0, version: int = 12, **options: Any) -> Any:
+    """The answer for partition 0 of the one topic."""
+    answer = ask_fetch(wire, version, {topic: {0: offset}}, **options)
+    assert errors(answer.error_code) == set() if version >= 7 else True
+    (told,) = answer.responses
+    (found,) = told.partitions
+    return found
+
+
+def ask_fetch(
+    wire: Wire,
+    version: int,
+    wanted: dict[str, dict[int, int]],
+    *,
+    topic_ids: dict[str, bytes] | None = None,
+    session: tuple[int, int] = (0, -1),
+    forgotten: dict[str, list[int]] | None = None,
+    partition: dict[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    return wire.ask(
+        FETCH, version, **fetch_fields(wanted, topic_ids or {}, session, forgotten or {}, partition or {}, options)
+    )
+
+
+def fetch_fields(
+    wanted: dict[str, dict[int, int]],
+    topic_ids: dict[str, bytes],
+    session: tuple[int, int],
+    forgotten: dict[str, list[int]],
+    partition: dict[str, Any],
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "session_id": session[0],
+        "session_epoch": session[1],
+        "topics": [
+            {
+                "topic": name,
+                "topic_id": topic_ids.get(name, NOWHERE),
+                "partitions": [
+                    {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **partition}
+                    for number, offset in offsets.items()
+                ],
+            }
+            for name, offsets in wanted.items()
+        ],
+        "forgotten_topics_data": [
+            {"topic": name, "topic_id": topic_ids.get(name, NOWHERE), "partitions": numbers}
+            for name, numbers in forgotten.items()
+        ],
+        **options,
+    }
+
+
+class TestProduce:
+    @pytest.mark.parametrize("version", range(3, 14))
+    def test_every_version_appends_and_tells_the_offset(self, wire: Wire, topic: MakeTopic, version: int) -> None:
+        name = topic()
+        topic_id = id_of(wire, name)
+        assert produce(wire, name, batch(b"a", b"b"), version, topic_id=topic_id).base_offset == 0
+        answer = produce(wire, name, batch(b"c"), version, topic_id=topic_id)
+        assert errors(answer) == set()
+        assert answer.base_offset == 2
+        assert stored(fetch(wire, name).records)[1].values == (b"c",)
+
+    def test_without_acknowledgement_there_is_no_answer(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        partition = {"index": 0, "records": batch(b"a")}
+        wire.send(PRODUCE, 9, acks=0, timeout_ms=5000, topic_data=[{"name": name, "partition_data": [partition]}])
+        assert wire.is_open()
+        assert stored(fetch(wire, name, max_wait_ms=5000, min_bytes=1).records)[0].values == (b"a",)
+
+    def test_a_failure_without_acknowledgement_closes_the_connection(self, wire: Wire) -> None:
+        partition = {"index": 0, "records": batch(b"a")}
+        wire.send(
+            PRODUCE, 9, acks=0, timeout_ms=5000, topic_data=[{"name": unique("unknown"), "partition_data": [partition]}]
+        )
+        assert not wire.is_open()
+
+    @pytest.mark.parametrize("acks", [2, -2])
+    def test_an_unknown_number_of_acknowledgements_is_refused(self, wire: Wire, topic: MakeTopic, acks: int) -> None:
+        assert errors(produce(wire, topic(), batch(b"a"), acks=acks)) == {"INVALID_REQUIRED_ACKS"}
+
+    def test_what_is_not_there_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        assert errors(produce(wire, unique("unknown"), batch(b"a"))) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+        assert errors(produce(wire, name, batch(b"a"), partition=1)) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+        assert errors(produce(wire, name, batch(b"a"), 13, topic_id=NOWHERE)) == {"UNKNOWN_TOPIC_ID"}
+
+    def test_a_wrong_checksum_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        name, broken = topic(), bytearray(batch(b"a"))
+        broken[-1] ^= 1
+        assert errors(produce(wire, name, bytes(broken))) == {"CORRUPT_MESSAGE"}
+        assert fetch(wire, name).high_watermark == 0
+
+    def test_two_batches_for_one_partition_are_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        assert errors(produce(wire, topic(), batch(b"a") + batch(b"b"))) == {"INVALID_RECORD"}
+
+    def test_a_control_batch_from_a_client_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        forged = recount(batch(b"a"), attributes=0x20)
+        assert errors(produce(wire, topic(), forged)) == {"INVALID_RECORD"}
+
+    @pytest.mark.parametrize("compression", ["none", "gzip"])
+    def test_a_batch_that_lies_about_its_count_is_refused(self, wire: Wire, topic: MakeTopic, compression: str) -> None:
+        lie = recount(batch(b"a", b"b", compression=compression), count=5, last_delta=4)
+        assert errors(produce(wire, topic(), lie)) == {"INVALID_RECORD"}
+
+    def test_zstd_needs_a_version_that_knows_it(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        records = batch(b"a" * 100, compression="zstd")
+        assert errors(produce(wire, name, records, 6)) == {"UNSUPPORTED_COMPRESSION_TYPE"}
+        assert errors(produce(wire, name, records, 7)) == set()
+
+    def test_append_time_is_told_to_the_producer(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic(config={"message.timestamp.type": "LogAppendTime"})
+        before = time.time()
+        answer = produce(wire, name, batch(b"a"))
+        assert before - 0.01 <= answer.log_append_time.timestamp() <= time.time() + 0.01
+
+
+def recount(
+    records: bytes, *, count: int | None = None, last_delta: int | None = None, attributes: int | None = None
+) -> bytes:
+    """The batch with other numbers in its header, and a checksum that fits them."""
+    from crc32c import crc32c
+
+    changed = bytearray(records)
+    if attributes is not None:
+        struct.pack_into(">h", changed, 21, struct.unpack_from(">h", changed, 21)[0] | attributes)
+    if last_delta is not None:
+        struct.pack_into(">i", changed, 23, last_delta)
+    if count is not None:
+        struct.pack_into(">i", changed, 57, count)
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+class TestIdempotence:
+    @pytest.fixture
+    def producer(self, wire: Wire) -> tuple[int, int]:
+        answer = wire.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0)
+        return answer.producer_id, answer.producer_epoch
+
+    def test_any_of_the_last_five_batches_is_answered_with_its_offset_and_not_appended(
+        self, wire: Wire, topic: MakeTopic, producer: tuple[int, int]
+    ) -> None:
+        name = topic()
+        batches = [batch(b"a%d" % n, b"b%d" % n, producer=producer, sequence=2 * n) for n in range(7)]
+        for number, records in enumerate(batches):
+            assert produce(wire, name, records).base_offset == 2 * number
+        for number in range(2, 7):
+            answer = produce(wire, name, batches[number])
+            assert (errors(answer), answer.base_offset) == (set(), 2 * number)
+        assert errors(produce(wire, name, batches[0])) == {"OUT_OF_ORDER_SEQUENCE_NUMBER"}
+        assert fetch(wire, name).high_watermark == 14
+
+    def test_a_gap_is_refused_and_the_right_batch_then_accepted(
+        self, wire: Wire, topic: MakeTopic, producer: tuple[int, int]
+    ) -> None:
+        name = topic()
+        assert errors(produce(wire, name, batch(b"a", producer=producer, sequence=0))) == set()
+        gap = batch(b"c", producer=producer, sequence=2)
+        assert errors(produce(wire, name, gap)) == {"OUT_OF_ORDER_SEQUENCE_NUMBER"}
+        assert errors(produce(wire, name, batch(b"b", producer=producer, sequence=1))) == set()
+        assert produce(wire, name, gap).base_offset == 2
+
+    def test_an_older_epoch_is_refused_and_a_new_one_begins_at_zero(
+        self, wire: Wire, topic: MakeTopic, producer: tuple[int, int]
+    ) -> None:
+        name, newer = topic(), (producer[0], producer[1] + 1)
+        assert errors(produce(wire, name, batch(b"a", producer=producer, sequence=0))) == set()
+        skipping = batch(b"b", producer=newer, sequence=1)
+        assert errors(produce(wire, name, skipping)) == {"OUT_OF_ORDER_SEQUENCE_NUMBER"}
+        assert errors(produce(wire, name, batch(b"b", producer=newer, sequence=0))) == set()
+        late = batch(b"c", producer=producer, sequence=1)
+        assert errors(produce(wire, name, late)) == {"INVALID_PRODUCER_EPOCH"}
+
+    def test_sequences_wrap_around(self, wire: Wire, topic: MakeTopic, producer: tuple[int, int]) -> None:
+        name, last = topic(), 2**31 - 1
+        assert errors(produce(wire, name, batch(b"a", producer=producer, sequence=last))) == set()
+        assert errors(produce(wire, name, batch(b"b", producer=producer, sequence=0))) == set()
+        assert produce(wire, name, batch(b"a", producer=producer, sequence=last)).base_offset == 0
+
+    def test_each_partition_has_sequences_of_its_own(
+        self, wire: Wire, topic: MakeTopic, producer: tuple[int, int]
+    ) -> None:
+        name = topic(partitions=2)
+        for partition in range(2):
+            records = batch(b"a", producer=producer, sequence=0)
+            assert produce(wire, name, records, partition=partition).base_offset == 0
+
+    def test_recovery_gives_the_same_id_with_the_next_epoch(self, wire: Wire, producer: tuple[int, int]) -> None:
+        answer = wire.ask(
+            INIT_PRODUCER_ID,
+            4,
+            transactional_id=None,
+            transaction_timeout_ms=0,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+        )
+        assert errors(answer) == set()
+        assert (answer.producer_id, answer.producer_epoch) != producer
+
+
+class TestFetch:
+    @pytest.mark.parametrize("version", range(4, 19))
+    def test_every_version_reads_what_is_stored(self, wire: Wire, topic: MakeTopic, version: int) -> None:
+        name = topic()
+        topic_ids = {name: id_of(wire, name)}
+        produce(wire, name, batch(b"a", b"b"))
+        produce(wire, name, batch(b"c", compression="gzip"))
+        found = fetch(wire, name, 0, version, topic_ids=topic_ids)
+        assert [each.values for each in stored(found.records)] == [(b"a", b"b"), (b"c",)]
+        assert (found.high_watermark, found.last_stable_offset) == (3, 3)
+        # A batch is given whole, also to one who asks for its second record.
+        found = fetch(wire, name, 1, version, topic_ids=topic_ids)
+        assert [each.base_offset for each in stored(found.records)] == [0, 2]
+        assert stored(fetch(wire, name, 3, version, topic_ids=topic_ids).records) == []
+
+    def test_an_offset_out_of_range_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        for offset in (1, -1):
+            assert errors(fetch(wire, name, offset)) == {"OFFSET_OUT_OF_RANGE"}
+
+    def test_what_is_not_there_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        assert errors(fetch(wire, unique("unknown"))) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+        assert errors(fetch(wire, "", version=13)) == {"UNKNOWN_TOPIC_ID"}
+        answer = ask_fetch(wire, 12, {topic(): {7: 0}})
+        assert errors(answer) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+
+    def test_a_leader_epoch_from_the_future_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        found = fetch(wire, topic(), partition={"current_leader_epoch": 99})
+        assert errors(found) == {"UNKNOWN_LEADER_EPOCH"}
+
+    def test_a_reader_of_another_history_is_told_where_it_parts(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        produce(wire, name, batch(b"a", b"b"))
+        found = fetch(wire, name, 9, partition={"last_fetched_epoch": 0})
+        assert errors(found) == set()
+        assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, 2)
+
+    def test_the_first_batch_comes_whole_however_small_the_limit(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        for letter in (b"a", b"b"):
+            produce(wire, name, batch(letter * 1000))
+        for limits in ({"max_bytes": 10}, {"partition": {"partition_max_bytes": 10}}):
+            assert [each.values for each in stored(fetch(wire, name, **limits).records)] == [(b"a" * 1000,)]
+
+    def test_a_limit_over_all_partitions_is_kept(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic(partitions=3)
+        for partition in range(3):
+            produce(wire, name, batch(b"x" * 1000), partition=partition)
+        answer = ask_fetch(wire, 12, {name: {0: 0, 1: 0, 2: 0}}, max_bytes=1500)
+        sizes = [len(each.records or b"") for each in answer.responses[0].partitions]
+        assert sizes[0] > 1000
+        assert sum(sizes) <= 1500
+
+    def test_a_fetch_waits_for_records_and_no_longer(self, bootstrap: str, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        waiting = wire.send(
+            FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, {"max_wait_ms": 15_000, "min_bytes": 1})
+        )
+        began = time.monotonic()
+        with Wire(bootstrap) as other:
+            produce(other, name, batch(b"a"))
+        answer = wire.receive(FETCH, 12, waiting)
+        assert time.monotonic() - began < 10
+        assert stored(answer.responses[0].partitions[0].records)[0].values == (b"a",)
+
+    def test_a_fetch_of_nothing_ends_after_its_time(self, wire: Wire, topic: MakeTopic) -> None:
+        began = time.monotonic()
+        found = fetch(wire, topic(), max_wait_ms=300, min_bytes=1)
+        assert stored(found.records) == []
+        assert 0.29 <= time.monotonic() - began < 5
+
+    def test_a_fetch_waits_until_there_is_as_much_as_it_wants(
+        self, bootstrap: str, wire: Wire, topic: MakeTopic
+    ) -> None:
+        name = topic()
+        options = {"max_wait_ms": 15_000, "min_bytes": 2500}
+        waiting = wire.send(FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, options))
+        with Wire(bootstrap) as other:
+            for _ in range(3):
+                produce(other, name, batch(b"x" * 1000))
+        answer = wire.receive(FETCH, 12, waiting)
+        assert len(stored(answer.responses[0].partitions[0].records)) == 3
+
+    def test_many_waiting_fetches_are_all_woken(self, bootstrap: str, topic: MakeTopic) -> None:
+        name, woken = topic(), list[int]()
+
+        def wait() -> None:
+            with Wire(bootstrap) as mine:
+                found = fetch(mine, name, max_wait_ms=15_000, min_bytes=1)
+                woken.append(len(stored(found.records)))
+
+        threads = [threading.Thread(target=wait) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        with Wire(bootstrap) as other:
+            produce(other, name, batch(b"a"))
+        for thread in threads:
+            thread.join(10)
+        assert woken == [1] * 20
+
+
+class TestFetchSessions:
+    def test_a_session_tells_only_what_has_changed(self, wire: Wire, topic: MakeTopic) -> None:
+        one, two = topic(), topic()
+        first = ask_fetch(wire, 12, {one: {0: 0}, two: {0: 0}}, session=(0, 0))
+        session = first.session_id
+        assert session != 0
+        assert {each.topic for each in first.responses} == {one, two}
+        assert ask_fetch(wire, 12, {}, session=(session, 1)).responses == ()
+        produce(wire, two, batch(b"a"))
+        (changed,) = ask_fetch(wire, 12, {}, session=(session, 2)).responses
+        assert changed.topic == two
+        assert stored(changed.partitions[0].records)[0].values == (b"a",)
+        # The offset is the client's to move on.
+        assert ask_fetch(wire, 12, {two: {0: 1}}, session=(session, 3)).responses == ()
+
+    def test_a_session_by_topic_ids_takes_up_and_forgets(self, wire: Wire, topic: MakeTopic) -> None:
+        one, two = topic(), topic()
+        topic_ids = {name: id_of(wire, name) for name in (one, two)}
+        first = ask_fetch(wire, 17, {one: {0: 0}}, topic_ids=topic_ids, session=(0, 0))
+        for name in (one, two):
+            produce(wire, name, batch(name.encode()))
+        second = ask_fetch(
+            wire, 17, {two: {0: 0}}, topic_ids=topic_ids, session=(first.session_id, 1), forgotten={one: [0]}
+        )
+        (told,) = second.responses
+        assert told.topic_id.bytes == topic_ids[two]
+
+    def test_a_session_out_of_step_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
+        first = ask_fetch(wire, 12, {topic(): {0: 0}}, session=(0, 0))
+        answer = ask_fetch(wire, 12, {}, session=(first.session_id, 7))
+        assert errors(answer) == {"INVALID_FETCH_SESSION_EPOCH"}
+
+    def test_an_unknown_session_is_refused(self, wire: Wire) -> None:
+        assert errors(ask_fetch(wire, 12, {}, session=(123_456_789, 1))) == {"FETCH_SESSION_ID_NOT_FOUND"}
+
+    def test_a_closed_session_is_gone(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        first = ask_fetch(wire, 12, {name: {0: 0}}, session=(0, 0))
+        closing = ask_fetch(wire, 12, {name: {0: 0}}, session=(first.session_id, -1))
+        assert errors(closing) == set()
+        assert errors(ask_fetch(wire, 12, {}, session=(first.session_id, 1))) == {"FETCH_SESSION_ID_NOT_FOUND"}
+
+    def test_a_deleted_topic_in_a_session_is_told(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        first = ask_fetch(wire, 12, {name: {0: 0}}, session=(0, 0))
+        wire.ask(20, 5, topic_names=[name], timeout_ms=5000)
+        for epoch in range(1, 200):
+            answer = ask_fetch(wire, 12, {}, session=(first.session_id, epoch), max_wait_ms=20, min_bytes=1)
+            if errors(answer):
+                break
+        assert errors(answer) <= {"UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER"}
+        assert errors(answer)
+
+
+class TestListOffsets:
+    @pytest.mark.parametrize(
+        ("timestamp", "version", "offset"), [(-1, 1, 3), (-2, 1, 0), (-3, 7, 1), (-4, 8, 0), (-5, 9, -1)]
+    )
+    def test_every_special_timestamp_has_its_offset(
+        self, wire: Wire, topic: MakeTopic, timestamp: int, version: int, offset: int
+    ) -> None:
+        name = topic()
+        for at in (1000, 3000, 2000):
+            produce(wire, name, batch(b"a", timestamp=at))
+        answer = wire.ask(
+            LIST_OFFSETS,
+            version,
+            replica_id=-1,
+            topics=[{"name": name, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}],
+        )
+        (found,) = answer.topics[0].partitions
+        assert (errors(found), found.offset) == (set(), offset)
+
+    def test_the_end_of_an_epoch_is_the_end_of_the_log(self, wire: Wire, topic: MakeTopic) -> None:
+        name = topic()
+        produce(wire, name, batch(b"a", b"b"))
+        partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+        answer = wire.ask(
+            OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=[{"topic": name, "partitions": [partition]}]
+        )
+        (found,) = answer.topics[0].partitions
+        assert (found.leader_epoch, found.end_offset) == (0, 2)
