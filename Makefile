@@ -61,11 +61,11 @@ $(KAFKA)/.fetched: tools/kafka/pom.xml
 compat: setup kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
 	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)
 
-bench: setup kafka ## side by side with Apache Kafka: tables of speed, CPU, memory (about half an hour)
-	$(BIN)/python -m bench.startup
-	$(BIN)/python -m bench.produce
-	$(BIN)/python -m bench.consume
-	$(BIN)/python -m bench.transactions
+bench: setup kafka ## side by side with Apache Kafka: speed, CPU, memory (an hour; ARGS=--quick ten minutes)
+	$(BIN)/python -m bench.startup $(ARGS)
+	$(BIN)/python -m bench.produce $(ARGS)
+	$(BIN)/python -m bench.consume $(ARGS)
+	$(BIN)/python -m bench.transactions $(ARGS)
 
 UV := $(or $(shell command -v uv),$(wildcard $(BIN)/uv),uv)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_500_000)
     parser.add_argument("--record-size", type=int, default=1024)
     parser.add_argument("--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted")
-    options = parser.parse_args()
+    options = shared.parse(parser)
     report = Report("consume", f"Consuming, {options.isolation_level}", environment())
     report.notes.append(
         f"{options.records} records of {options.record_size} bytes, median of {options.repetitions} (least–most)"

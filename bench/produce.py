@@ -71,11 +71,7 @@ def main() -> None:
     parser.add_argument("--partitions", nargs="+", type=int, default=[1, 6], metavar="N")
     parser.add_argument("--records", type=int, default=1_500_000, help="a run (a tenth of it with fdatasync)")
     parser.add_argument("--record-size", type=int, default=1024)
-    parser.add_argument("--quick", action="store_true", help="one run of 300,000 records each, after the warm-up")
-    options = parser.parse_args()
-    if options.quick:
-        options.repetitions, options.records = 1, min(options.records, 300_000)
-
+    options = shared.parse(parser)
     report = Report("produce", "Producing, acks=all", environment())
     report.notes.append(
         f"{options.records} records of {options.record_size} bytes a run, median of {options.repetitions} (least–most)"

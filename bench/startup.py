@@ -44,7 +44,7 @@ def measure(kind: str) -> tuple[Start, Start]:
 def main() -> None:
     parser = shared.parser(__doc__)
     parser.set_defaults(repetitions=5)
-    options = parser.parse_args()
+    options = shared.parse(parser)
     report = Report("startup", "Starting", environment())
     report.notes.append(f"median of {options.repetitions} (least–most)")
     results: dict[str, list[tuple[Start, Start]]] = {kind: [] for kind in options.brokers}

@@ -87,7 +87,7 @@ def commits(where: Arena, options: Any, report: Report, flush: Flush) -> list[li
                     return commit_latencies(client, server, topic, options, size)
 
             results = where.alternate(options.repetitions, once, warm_up=size == options.sizes[0])
-            row: list[Any] = [flush.value, client, size]
+            row: list[Any] = [flush.value, "java" if client == "perf" else client, size]
             for kind in ("fencepost", "kafka"):
                 every = sorted(ms for run in results.get(kind, []) for ms in run)
                 row += [median(every), every[int(len(every) * 0.95)]] if every else [None, None]
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument(
         "--commits", type=int, default=50, help="measured for each size of the second part (fewer if large)"
     )
-    options = parser.parse_args()
+    options = shared.parse(parser)
     report = Report("transactions", "Transactions", environment())
     report.notes.append(f"{options.partitions} partitions; medians of {options.repetitions} repetitions (least–most)")
     cost: list[list[Any]] = []

@@ -1,8 +1,8 @@
 """What tests of a running broker share: the broker itself, names that nobody else uses, and waiting without sleeping.
 
 The broker is the real command in a process of its own. `--bootstrap HOST:PORT` runs the same tests on any other Kafka,
-which must have the settings in `APACHE_SETTINGS`; `--apache-kafka` starts such a one (Java, and the jars of `make kafka`).
-So a test that fails on ours and passes on the original shows a difference, not an opinion.
+which must have the settings in `APACHE_SETTINGS`; `--apache-kafka` starts such a one (with Java, and the jars that
+`make kafka` fetches). So a test that fails on ours and passes on the original shows a difference, not an opinion.
 """
 
 import contextlib

@@ -6,6 +6,9 @@ import sys
 
 from bench.harness.brokers import KINDS, Flush
 
+#: The most of each that a quick run takes.
+QUICK = {"records": 200_000, "commits": 10}
+
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     # Told to end, a bench takes its brokers with it.
@@ -19,9 +22,20 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         help="default: both, side by side",
     )
     made.add_argument("--repetitions", type=int, default=3, metavar="N", help="counted runs of each (default 3)")
+    made.add_argument("--quick", action="store_true", help="one small run of each: an impression, not a measurement")
     made.add_argument("--json", action="store_true", help="print JSON, raw numbers included, instead of tables")
     made.add_argument("--save", action="store_true", help="append the tables to bench/results/")
     return made
+
+
+def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
+    options = made.parse_args()
+    if options.quick:
+        options.repetitions = 1
+        for name, most in QUICK.items():
+            if hasattr(options, name):
+                setattr(options, name, min(getattr(options, name), most))
+    return options
 
 
 def add_flush(made: argparse.ArgumentParser, default: list[str]) -> None:

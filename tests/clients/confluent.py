@@ -87,6 +87,8 @@ class ConfluentProducer(Producer):
 class ConfluentConsumer(Consumer):
     def __init__(self, config: dict[str, Any], group: str | None) -> None:
         self.group = group
+        # One that is alone does not ask for committed offsets.
+        self._start = ck.OFFSET_BEGINNING if group is None else ck.OFFSET_INVALID
         self.native = ck.Consumer(config)
         self._ended: dict[Spot, int] = {}
         #: As of the last poll: asking while another thread polls would lock both up.
@@ -107,7 +109,7 @@ class ConfluentConsumer(Consumer):
         return found
 
     def assign(self, spots: Iterable[Spot]) -> None:
-        self.native.assign([ck.TopicPartition(*spot) for spot in spots])
+        self.native.assign([ck.TopicPartition(*spot, self._start) for spot in spots])
 
     def assignment(self) -> set[Spot]:
         return self._assignment

@@ -86,23 +86,3 @@ class TestLibrdkafka:
             assert (message.key(), message.value()) == (b"key", b"value")
             consumer.commit(message, asynchronous=False)
         consumer.close()
-
-    def test_the_newer_group_protocol_is_refused_clearly(
-        self, bootstrap: str, topic: MakeTopic, is_original: bool
-    ) -> None:
-        if is_original:
-            pytest.skip("the original has it")
-        name = topic()
-        consumer = ck.Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": unique("group"),
-                "group.protocol": "consumer",
-                "auto.offset.reset": "earliest",
-                **QUICK,
-            }
-        )
-        consumer.subscribe([name])
-        message = wait_until(lambda: consumer.poll(0.5), "there is an answer")
-        assert message.error().name() in ("_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION")
-        consumer.close()

@@ -189,6 +189,16 @@ class TestSecondProtocol:
         transactional.end()
         assert settle(wire, name, 5)[-1:] == [b"c"]
 
+    def test_a_transaction_begins_at_sequence_zero_on_every_partition(
+        self, wire: Wire, transactional: Transactional, topic: MakeTopic
+    ) -> None:
+        name = topic()
+        transactional.sequence = 1  # the batch before it did not arrive
+        assert transactional.produce(name, b"b") == {"OUT_OF_ORDER_SEQUENCE_NUMBER"}
+        transactional.sequence = 0
+        assert transactional.produce(name, b"a") == set()
+        assert transactional.produce(name, b"b") == set()
+
     def test_a_late_record_of_the_ended_transaction_is_refused(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic
     ) -> None:
@@ -355,6 +365,9 @@ class TestVerification:
         assert transactional.verify(name, 0, version) == set()
         assert transactional.verify(name, 1, version) == {"TRANSACTION_ABORTABLE"}
         assert transactional.state()[1] == {(name, 0)}
+
+    def test_it_is_told_which_partitions_are_not_there(self, transactional: Transactional) -> None:
+        assert transactional.verify(unique("unknown")) == {"UNKNOWN_TOPIC_OR_PARTITION"}
 
     def test_the_batched_form_registers_as_well(self, transactional: Transactional, topic: MakeTopic) -> None:
         name = topic()

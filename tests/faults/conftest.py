@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.process import BrokerProcess
+from tests.faults.raw import Address
 
 MakeBroker = Callable[..., BrokerProcess]
 
@@ -21,6 +22,17 @@ def make_broker(tmp_path: Path) -> Iterator[MakeBroker]:
 def make_module_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBroker]:
     """The same for one that the tests of a module share."""
     yield from _brokers(tmp_path_factory.mktemp("brokers"))
+
+
+@pytest.fixture(scope="module")
+def address(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Address:
+    """A broker for the tests of a module that do it no lasting harm, or the Kafka that `--bootstrap` names."""
+    given = pytestconfig.getoption("--bootstrap")
+    if given:
+        host, _, port = given.rpartition(":")
+        return host, int(port)
+    started: BrokerProcess = request.getfixturevalue("make_module_broker")().start()
+    return started.address
 
 
 def _brokers(home: Path) -> Iterator[MakeBroker]:

@@ -12,6 +12,10 @@ class UnreliableDisk(ForgetfulDisk):
     def turn_off(self) -> None:
         self._off = True
 
+    def turn_on(self) -> None:
+        """After a crash of the machine that lost nothing."""
+        self._off = False
+
     @property
     def is_off(self) -> bool:
         return self._off

@@ -8,11 +8,17 @@ from tests.faults.raw import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Kafka, ev
 AT_REST = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
 
-def settled(client: Kafka, partitions: Iterable[Partition], *, timeout_s: float = 20.0) -> None:
-    """No transaction is open or half ended, for the coordinator and for every partition."""
+def settled(
+    client: Kafka, partitions: Iterable[Partition], *, only: str | None = None, timeout_s: float = 20.0
+) -> None:
+    """No transaction (or none of the id `only`) is open or half ended, for the coordinator and for every partition."""
 
     def unfinished() -> list[str]:
-        found = [f"{name} is {state}" for name, state in client.transactions().items() if state not in AT_REST]
+        found = [
+            f"{name} is {state}"
+            for name, state in client.transactions().items()
+            if state not in AT_REST and only in {name, None}
+        ]
         for topic, partition in partitions:
             stable = client.offset(topic, partition, LATEST, READ_COMMITTED)
             end = client.offset(topic, partition, LATEST, READ_UNCOMMITTED)

@@ -242,8 +242,16 @@ class Kafka(RawClient):
         eventually(lambda: self._has_leaders(name, partitions), f"leaders of {name}")
 
     def _has_leaders(self, name: str, partitions: int) -> bool:
+        """Apache Kafka answers before the partitions are ready, and tells of a leader before that one knows."""
         topic = self.metadata([name]).topics[0]
-        return topic.error_code == 0 and len([p for p in topic.partitions if p.leader_id >= 0]) == partitions
+        if topic.error_code or len([p for p in topic.partitions if p.leader_id >= 0]) != partitions:
+            return False
+        try:
+            for partition in range(partitions):
+                self.offset(name, partition, LATEST)
+        except Refused:
+            return False
+        return True
 
     def metadata(self, names: Sequence[str] | None) -> Any:
         topics = None if names is None else [{"name": name} for name in names]
@@ -300,7 +308,7 @@ class Kafka(RawClient):
 
         def attempt() -> int | None:
             result = self.produce(topic, partition, batch, transactional_id=session.transactional_id, version=version)
-            if result.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+            if result.error in RETRY_PRODUCE:
                 return None
             check(result.error, f"Produce {topic}-{partition}")
             return result.base_offset
@@ -490,6 +498,8 @@ RETRY_COORDINATOR = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
 RETRY_INIT = RETRY_COORDINATOR | {ErrorCode.CONCURRENT_TRANSACTIONS}
+#: To old clients Kafka says "not enough replicas" when it means that the coordinator is busy.
+RETRY_PRODUCE = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_ENOUGH_REPLICAS})
 
 
 def visible_records(

@@ -155,7 +155,10 @@ class CleaningRun:
         segments[first : first + len(group)] = [replacement]
         for segment in group:
             segment.release()
-        log.directory.drop_snapshots({segment.base_offset for segment in group[1:]})
+        end_offset = self._ranges[group[-1].base_offset]
+        # Within what was replaced, neither positions nor segments are what they were.
+        inside = {offset for offset in log.directory.snapshots if group[0].base_offset < offset < end_offset}
+        log.directory.drop_snapshots(inside)
         bases = [segment.base_offset for segment in group]
         disk, directory = self._disk, self._directory
 

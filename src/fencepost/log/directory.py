@@ -12,6 +12,7 @@ from fencepost.log.epochs import LeaderEpochs
 from fencepost.log.flush import Dirty
 from fencepost.log.producers import Producers
 from fencepost.log.segment import Segment
+from fencepost.log.snapshot import Place
 
 
 class PartitionDirectory:
@@ -41,12 +42,12 @@ class PartitionDirectory:
         self.dirty.add_file(segment.file)
         self.dirty.paths.update(dict.fromkeys(segment.index_paths()))
 
-    def take_snapshot(self, producers: Producers, offset: int) -> None:
+    def take_snapshot(self, producers: Producers, offset: int, place: Place | None = None) -> None:
         """Write down the producers as of `offset`. One that is there stays untouched: all may depend on it by now."""
         if offset in self.snapshots:
             return
         path = self.snapshot_path(offset)
-        self.disk.write_bytes(path, snapshot.encode(producers))
+        self.disk.write_bytes(path, snapshot.encode(producers, place))
         self.snapshots.add(offset)
         self.dirty.paths[path] = None
         self.names_changed()

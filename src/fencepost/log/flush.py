@@ -115,6 +115,8 @@ class Mark(NamedTuple):
     offset: int
     segment_base: int
     position: int
+    #: Once everything up to this mark is synced, recovery can begin here.
+    recovery_point: int
 
 
 class Round:
@@ -168,8 +170,24 @@ class GroupCommit:
             self.request()
         return future
 
+    def hand_over(self) -> Callable[[], None]:
+        """The last sync of a log that is being closed, for the caller to make. It raises OSError."""
+        dirty = self.dirty.take()
+        self._collect(dirty)
+        disk = self._disk
+
+        def sync() -> None:
+            try:
+                dirty.sync(disk)
+            finally:
+                dirty.release()
+            if dirty.replacements:
+                raise OSError(f"could not write {', '.join(dirty.replacements)}")
+
+        return sync
+
     def sync_now(self) -> None:
-        """Sync in the caller's thread (opening and closing a log). Raises OSError."""
+        """Sync in the caller's thread, while a log is being opened. Raises OSError."""
         dirty = self.dirty.take()
         end = self._collect(dirty)
         try:
@@ -179,10 +197,8 @@ class GroupCommit:
             raise
         finally:
             dirty.release()
-        if dirty.replacements:
-            raise OSError(f"could not write {', '.join(dirty.replacements)}")
-        waiting, self._waiting = self._waiting, []
-        self._advance(end, waiting)
+        self.dirty.replacements.update(dirty.replacements)
+        self._advance(end, [])
 
     def stop(self, error: KafkaError) -> None:
         """No further rounds; whoever waits gets `error`."""
@@ -199,7 +215,13 @@ class GroupCommit:
             return
         self._requested = False
         dirty = self.dirty.take()
-        current = self._in_flight = Round(dirty, self._collect(dirty), self._waiting)
+        try:
+            end = self._collect(dirty)
+        except OSError as error:
+            dirty.release()
+            self._fail(error, [])
+            return
+        current = self._in_flight = Round(dirty, end, self._waiting)
         self._waiting = []
         disk = self._disk
         self._worker.submit(lambda: dirty.sync(disk), lambda error: self._done(current, error))

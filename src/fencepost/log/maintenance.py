@@ -22,6 +22,7 @@ def maintain(log: "PartitionLog", *, compact: bool = True) -> None:
         return
     try:
         _roll_by_age(log, now_ms)
+        log.settle()
         if log.cleaning is None:
             retention.enforce(log)
     except OSError as error:

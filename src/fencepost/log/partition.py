@@ -47,6 +47,8 @@ __all__ = ["AbortedTransaction", "Appended", "Fetched", "Isolation", "Origin", "
 logger = logging.getLogger(__name__)
 
 SEQUENCE_MASK = 2**31 - 1
+#: How much of a segment recovery may have to go through before its indexes and producers are written down.
+SETTLE_BYTES = 16 * 1024 * 1024
 #: A full disk is worth a line in the log, but not one for every append that it refuses.
 COMPLAINT_INTERVAL_MS = 10_000
 
@@ -75,7 +77,6 @@ class PartitionLog:
         #: Set by whoever decides about leadership; batches are stamped with it.
         self.leader_epoch = max(loaded.epochs.latest, 0)
         #: Everything before this offset is synced with its indexes: where recovery begins after an unclean shutdown.
-        #: Always a segment's base, as recovery makes whole segments' indexes anew.
         self.recovery_point = loaded.recovery_point
         #: Called on the loop whenever the high watermark, the last stable offset or the log's start moved.
         self.on_progress = on_progress
@@ -87,9 +88,9 @@ class PartitionLog:
         self._now_ms = clock.now_ms
         self._by_id = self.producers.by_id
         self._tail = Tail(
-            directory, topic_id, self.segments, self.producers, self.epochs, clock, config, loaded.log_end_offset
-        )
-        self._tail.has_synced = loaded.clean and bool(loaded.segments)
+            directory, topic_id, self.segments, self.producers, self.epochs, clock, config, loaded.log_end_offset,
+            clean=loaded.clean,
+        )  # fmt: skip
         #: Where the high watermark lies; stale while that is the log's end.
         self.high_mark = self._tail.mark()
         self._complained_ms = -COMPLAINT_INTERVAL_MS
@@ -125,8 +126,9 @@ class PartitionLog:
         log = cls(home, topic, partition, topic_id, config, clock, worker, loaded, on_progress)
         if loaded.dirty.files and config.durable_acks:
             # What a killed process had written is in the log again, but not yet safe from power failure.
+            if log._tail.unsettled_bytes >= SETTLE_BYTES:
+                log._tail.settle()
             log._commit.sync_now()
-            log.recovery_point = loaded.segments[-1].base_offset
         log.cleaned_offset = cleaned_offset
         return log
 
@@ -274,6 +276,16 @@ class PartitionLog:
             return None
         return self._commit.when_synced(offset)
 
+    def settle(self) -> None:
+        """Spare recovery what has piled up in the active segment, if it is much. Raises OSError."""
+        if self._tail.unsettled_bytes >= SETTLE_BYTES:
+            self._tail.settle()
+            self._commit.request()
+        bases = {segment.base_offset for segment in self.segments.all}
+        settled = sorted(at for at in self.directory.snapshots - bases if at <= self.recovery_point)
+        # The one before the last as well: the recovery point that a checkpoint file has is always a little behind.
+        self.directory.drop_snapshots(set(settled[:-2]))
+
     def request_sync(self) -> None:
         """Have everything written so far synced, soon and in the background."""
         self._commit.request()
@@ -285,7 +297,7 @@ class PartitionLog:
 
     def _on_synced(self, end: Mark) -> None:
         self._tail.has_synced = self._tail.has_synced or end.position > 0
-        self.recovery_point = max(self.recovery_point, min(end.segment_base, end.offset))
+        self.recovery_point = max(self.recovery_point, end.recovery_point)
         if end.offset > self.high_watermark:
             self.high_watermark = end.offset
             self.high_mark = end
@@ -353,17 +365,7 @@ class PartitionLog:
         return self.epochs.end_offset(epoch, self.log_end_offset)
 
     def active_producers(self) -> list[ProducerState]:
-        return [
-            ProducerState(
-                producer_id=producer_id,
-                epoch=producer.epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.txn_first_offset,
-            )
-            for producer_id, producer in self._by_id.items()
-        ]
+        return self.producers.states()
 
     def has_open_transaction(self, producer_id: int) -> bool:
         producer = self._by_id.get(producer_id)
@@ -407,7 +409,7 @@ class PartitionLog:
 
     def release_idle(self) -> None:
         """Give descriptors back that a quiet log does not need; they are opened again on use."""
-        if self.cleaning is None:
+        if self.cleaning is None and self._commit.synced_offset == self.log_end_offset:
             self.segments.release()
 
     def maintain(self) -> None:
@@ -416,16 +418,29 @@ class PartitionLog:
 
     def close(self) -> None:
         """Write down what a clean shutdown has to leave behind. Raises OSError: then the shutdown was not clean."""
+        finish = self.prepare_close()
+        if finish is not None:
+            finish()
+
+    def prepare_close(self) -> Callable[[], None] | None:
+        """The quick part of `close`. Returns the slow one, for any thread: many logs can do theirs at once."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
         try:
-            if self.segments.all and self._refusal is None and self._settled_end != self.log_end_offset:
-                self._tail.close()
-                self._commit.sync_now()
-                kept = {segment.base_offset for segment in self.segments.all} | {self.log_end_offset}
-                self.directory.drop_snapshots(self.directory.snapshots - kept)
+            if not self.segments.all or self._refusal is not None or self._settled_end == self.log_end_offset:
+                return None
+            self._tail.settle()
+            sync = self._commit.hand_over()
         finally:
             self._stop_for_good(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker is shutting down"))
+
+        def finish() -> None:
+            sync()
+            self.recovery_point = self.log_end_offset
+            kept = {segment.base_offset for segment in self.segments.all} | {self.log_end_offset}
+            self.directory.drop_snapshots(self.directory.snapshots - kept)
+
+        return finish
 
     def delete(self) -> None:
         """Remove the partition. Its directory is out of the way, durably, when this returns; its files go later."""

@@ -7,6 +7,7 @@ one open transaction; `open_transactions` ascends by first offset; nothing here 
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.origin import Origin
+from fencepost.log.results import ProducerState
 from fencepost.log.txn_index import AbortedTransaction
 from fencepost.wire.batch import NO_SEQUENCE, TRANSACTIONAL_FLAG
 
@@ -212,6 +213,19 @@ class Producers:
         for producer_id in idle:
             del self.by_id[producer_id]
         return len(idle)
+
+    def states(self) -> list[ProducerState]:
+        return [
+            ProducerState(
+                producer_id=producer_id,
+                epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.txn_first_offset,
+            )
+            for producer_id, producer in self.by_id.items()
+        ]
 
     def clear(self) -> None:
         self.by_id.clear()

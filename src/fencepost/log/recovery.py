@@ -1,15 +1,14 @@
 """Bringing a partition's directory back into memory, whatever state its last owner left it in.
 
-After a clean shutdown nothing is read but the ends of the files and the newest producer snapshot. After any other the
-segments from the recovery point on are read whole: batches are checked, the first that does not check out and all after
-it are cut off, and the indexes, the aborted transactions and the producers are made anew. Invariant: what was synced
+After a clean shutdown nothing is read but the ends of the files and the newest producer snapshot. After any other
+everything from the recovery point on is read: batches are checked, the first that does not check out and all after it
+are cut off, and the indexes, the aborted transactions and the producers are made anew. Invariant: what was synced
 before the recovery point is not looked at again, and everything that comes back is one unbroken sequence of batches.
 """
 
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -21,11 +20,11 @@ from fencepost.log.disk import Disk
 from fencepost.log.epochs import LeaderEpochs
 from fencepost.log.flush import Dirty
 from fencepost.log.producers import Producers
-from fencepost.log.segment import COPY_BYTES, MAX_RELATIVE, Segment
+from fencepost.log.scan import batches_from, sound_batches
+from fencepost.log.segment import Segment
 from fencepost.log.swap import finish_swaps
 from fencepost.log.txn_index import AbortedTransaction
-from fencepost.wire import batch as batches
-from fencepost.wire.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
+from fencepost.wire.batch import BatchHeader
 from fencepost.wire.records import decode_marker
 
 logger = logging.getLogger(__name__)
@@ -98,10 +97,16 @@ class Loader:
         if not log.segments:
             return log
         log.clean = first_rebuilt == len(log.segments)
-        log.recovery_point = log.segments[-1 if log.clean else first_rebuilt].base_offset
         epochs_known = self._read_epochs(names)
-        self._restore_producers(first_rebuilt)
-        self._rebuild(first_rebuilt)
+        if log.clean:
+            log.recovery_point = log.segments[-1].end_offset()
+            self._restore_producers(first_rebuilt, log.recovery_point)
+        else:
+            first = log.segments[first_rebuilt]
+            sizes_found = [segment.size for segment in log.segments]
+            log.recovery_point = self._recovery_point if self._resume(first) else first.base_offset
+            self._restore_producers(first_rebuilt, log.recovery_point)
+            self._rebuild(first_rebuilt, sizes_found)
         log.log_end_offset = log.segments[-1].end_offset()
         self._restart_beyond_end()
         log.log_start_offset = max(self._wanted_start, log.segments[0].base_offset)
@@ -138,7 +143,7 @@ class Loader:
         for suffix in (files.INDEX, files.TIME_INDEX, files.TXN_INDEX):
             for orphan in by_suffix[suffix].difference(bases):
                 self._disk.unlink(os.path.join(self._directory, files.name(orphan, suffix)))
-        rebuild_from = len(bases) if self._clean else max(bisect_right(bases, self._recovery_point) - 1, 0)
+        rebuild_from = len(bases) if self._clean else self._first_unsynced(bases)
         for number, base in enumerate(bases):
             segment = Segment(self._disk, self._directory, base, created_ms=self._now_ms)
             log.segments.append(segment)
@@ -147,6 +152,25 @@ class Loader:
                     continue
             rebuild_from = min(rebuild_from, number)
         return rebuild_from
+
+    def _first_unsynced(self, bases: list[int]) -> int:
+        """The number of the segment that was active at the recovery point."""
+        number = max(bisect_right(bases, self._recovery_point) - 1, 0)
+        if number and bases[number] == self._recovery_point and self._place_at_recovery_point() is not None:
+            # It was noted at the end of a segment that was closed only later, and may have been written to in vain.
+            return number - 1
+        return number
+
+    def _place_at_recovery_point(self) -> snapshot.Place | None:
+        """Where in a segment the recovery point lies, if a snapshot says so."""
+        if self._recovery_point not in self._log.snapshots:
+            return None
+        path = self._snapshot_path(self._recovery_point)
+        try:
+            return snapshot.decode(self._disk.read_bytes(path), Producers(), self._now_ms)
+        except Malformed as error:
+            logger.warning("%s: %s", path, error)
+            return None
 
     def _read_epochs(self, names: list[str]) -> bool:
         if files.LEADER_EPOCHS not in names:
@@ -161,17 +185,15 @@ class Loader:
 
     # ----------------------------------------------------------------------------------------------- producer state
 
-    def _restore_producers(self, first_rebuilt: int) -> None:
-        """The producers as they were where the first rebuilt segment begins, or at the end of the log."""
+    def _restore_producers(self, first_rebuilt: int, limit: int) -> None:
+        """The producers as they were at `limit`: where rebuilding begins, or at the end of the log."""
         log = self._log
-        rebuilding = first_rebuilt < len(log.segments)
-        limit = log.segments[first_rebuilt].base_offset if rebuilding else log.segments[-1].end_offset()
         # Later ones may be torn, or of a future that did not come; they are written anew while rebuilding.
         self._drop_snapshots_after(limit)
         start = self._load_snapshot()
         first = bisect_right(log.segments, start, key=_base_offset) - 1
         for segment in log.segments[max(first, 0) : first_rebuilt]:
-            for header, batch in _batches_from(segment, start):
+            for header, batch in batches_from(segment, start):
                 self._note(segment, header, batch)
 
     def _load_snapshot(self) -> int:
@@ -223,15 +245,26 @@ class Loader:
 
     # --------------------------------------------------------------------------------------------------- rebuilding
 
-    def _rebuild(self, first_rebuilt: int) -> None:
+    def _resume(self, segment: Segment) -> bool:
+        """Go on from the recovery point if it lies within `segment` and all that is needed there is at hand."""
+        offset = self._recovery_point
+        place = self._place_at_recovery_point()
+        if self._clean or offset <= segment.base_offset or place is None:
+            return False
+        try:
+            return segment.cut_back(offset, place.position, place[1:])
+        except KafkaError as error:
+            logger.warning("%s: cannot go on from offset %d: %s", segment.path(files.LOG), offset, error)
+            return False
+
+    def _rebuild(self, first_rebuilt: int, sizes_found: list[int]) -> None:
         log = self._log
-        if not log.clean:
-            # Names too may be known to the page cache alone: of the directory itself, and of the small files in it.
-            log.dirty.directories.update(dict.fromkeys((self._directory, os.path.dirname(self._directory))))
-            for name in (files.LEADER_EPOCHS, files.PARTITION_METADATA):
-                log.dirty.paths[os.path.join(self._directory, name)] = None
-            for offset in log.snapshots:
-                log.dirty.paths[self._snapshot_path(offset)] = None
+        # Names too may be known to the page cache alone: of the directory itself, and of the small files in it.
+        log.dirty.directories.update(dict.fromkeys((self._directory, os.path.dirname(self._directory))))
+        for name in (files.LEADER_EPOCHS, files.PARTITION_METADATA):
+            log.dirty.paths[os.path.join(self._directory, name)] = None
+        for offset in log.snapshots:
+            log.dirty.paths[self._snapshot_path(offset)] = None
         for number in range(first_rebuilt, len(log.segments)):
             segment = log.segments[number]
             if number and not self._continues(log.segments[number - 1], segment):
@@ -239,7 +272,7 @@ class Loader:
                 return
             if segment.base_offset not in log.snapshots and number:
                 self._take_snapshot(segment.base_offset)
-            whole = self._rebuild_segment(segment)
+            whole = self._rebuild_segment(segment, sizes_found[number])
             log.dirty.add_file(segment.file)
             if number + 1 < len(log.segments):
                 log.dirty.paths.update(dict.fromkeys(segment.index_paths()))
@@ -259,15 +292,13 @@ class Loader:
             )
         return False
 
-    def _rebuild_segment(self, segment: Segment) -> bool:
+    def _rebuild_segment(self, segment: Segment, size_found: int) -> bool:
         """Check every batch and make the indexes anew; False when a part of the segment had to be cut off."""
-        segment.index.reset()
-        segment.time_index.reset()
-        segment.txn_index.reset()
-        size_found, segment.size, segment.unindexed_bytes = segment.size, 0, 0
-        segment.max_timestamp, segment.max_timestamp_offset = -1, segment.base_offset
-        segment.first_timestamp = -1
-        for header, batch in _sound_batches(segment, size_found):
+        next_offset = self._log.recovery_point
+        if next_offset <= segment.base_offset:
+            next_offset = segment.base_offset
+            segment.forget()
+        for header, batch in sound_batches(segment, size_found, segment.size, next_offset):
             segment.adopt(len(batch), header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
             aborted = self._note(segment, header, batch)
             if aborted is not None:
@@ -322,35 +353,3 @@ class Loader:
             for _, header in segment.headers(0, segment.size):
                 epochs.assign(header.leader_epoch, header.base_offset)
         self._log.epochs = epochs
-
-
-def _batches_from(segment: Segment, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of a segment that begin at or after `offset`."""
-    found = segment.find(offset)
-    if found is not None:
-        for _, header, batch in segment.batches(found[0], segment.size):
-            if header.base_offset >= offset:
-                yield header, batch
-
-
-def _sound_batches(segment: Segment, size: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches from the beginning up to the first that is not one: cut short, wrong CRC, or out of order."""
-    pread = segment.file.pread
-    position, next_offset = 0, segment.base_offset
-    data, data_start = memoryview(b""), 0
-    while position + HEADER_BYTES <= size:
-        inside = position - data_start
-        if inside + HEADER_BYTES > len(data):
-            data, data_start, inside = memoryview(pread(COPY_BYTES, position)), position, 0
-        header = read_header(data, inside)
-        if header.magic != MAGIC or header.batch_length < HEADER_BYTES - LOG_OVERHEAD or position + header.size > size:
-            return
-        if inside + header.size > len(data):
-            data, data_start, inside = memoryview(pread(max(COPY_BYTES, header.size), position)), position, 0
-        batch = data[inside : inside + header.size]
-        in_order = next_offset <= header.base_offset <= header.last_offset <= segment.base_offset + MAX_RELATIVE
-        if len(batch) < header.size or not in_order or batches.checksum(batch) != header.crc:
-            return
-        yield header, batch
-        position += header.size
-        next_offset = header.last_offset + 1

@@ -159,6 +159,37 @@ class Segment:
             if position == 0:
                 self.first_timestamp = max_timestamp
 
+    # --------------------------------------------------------------------------------------------------- recovering
+
+    def forget(self) -> None:
+        """Go back to an empty segment in memory and in the indexes; the batches are about to be adopted again."""
+        self.index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+        self.size = self.unindexed_bytes = 0
+        self.first_timestamp = self.max_timestamp = -1
+        self.max_timestamp_offset = self.base_offset
+
+    def cut_back(self, offset: int, position: int, entries: tuple[int, int, int]) -> bool:
+        """Go back to when the log ended at `offset` and `position`, and the indexes had so many entries.
+
+        False, or KafkaError, when the files cannot have been so.
+        """
+        indexes = (self.index, self.time_index, self.txn_index)
+        if position > self.size or any(index.count < count for index, count in zip(indexes, entries, strict=True)):
+            return False
+        for index, count in zip(indexes, entries, strict=True):
+            index.truncate(count)
+        entry = self.index.last()
+        end = -1
+        for _, header in self.headers(entry[1] if entry else 0, position, LOOKUP_BYTES):
+            end = header.last_offset + 1
+        if end != offset:
+            return False
+        self.size, self.unindexed_bytes = position, 0
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.greatest()
+        return True
+
     # ------------------------------------------------------------------------------------------------------ reading
 
     def header_at(self, position: int) -> BatchHeader:

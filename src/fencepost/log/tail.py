@@ -15,6 +15,7 @@ from fencepost.log.flush import Mark
 from fencepost.log.producers import Producers
 from fencepost.log.segment import MAX_RELATIVE, Segment
 from fencepost.log.segments import Segments
+from fencepost.log.snapshot import Place
 from fencepost.wire.batch import LOG_OVERHEAD
 
 NEVER = 2**63
@@ -26,7 +27,7 @@ _PLACE = struct.Struct(">qii")  # base offset, length (as it was), leader epoch:
 class Tail:
     def __init__(
         self, directory: PartitionDirectory, topic_id: bytes, segments: Segments, producers: Producers,
-        epochs: LeaderEpochs, clock: Clock, config: LogConfig, end_offset: int,
+        epochs: LeaderEpochs, clock: Clock, config: LogConfig, end_offset: int, *, clean: bool,
     ) -> None:  # fmt: skip
         self._directory = directory
         self._topic_id = topic_id
@@ -38,7 +39,15 @@ class Tail:
         self.active = segments.active
         self.end_offset = end_offset
         #: Whether a sync has been to the disk since the first segment was made.
-        self.has_synced = False
+        self.has_synced = clean and bool(segments.all)
+        #: Up to here the active segment's indexes and a snapshot are written down, if not yet synced, and how many
+        #: bytes of the segment that covers.
+        self._settled_offset, self._settled_bytes = end_offset, 0
+        if self.active is not None:
+            if clean:
+                self._settled_bytes = self.active.size
+            else:
+                self._settled_offset = self.active.base_offset
         #: Whether a segment was left behind; for whoever sees to it that it gets synced.
         self.has_rolled = False
         self.configure(config)
@@ -71,7 +80,9 @@ class Tail:
     def mark(self) -> Mark:
         """Where the log ends now."""
         active = self.active
-        return Mark(self.end_offset, active.base_offset, active.size) if active else Mark(self.end_offset, 0, 0)
+        if active is None:
+            return Mark(self.end_offset, 0, 0, self.end_offset)
+        return Mark(self.end_offset, active.base_offset, active.size, self._settled_offset)
 
     def roll(self) -> Segment:
         """Begin a new segment at the log's end. Raises OSError, and then the active one goes on."""
@@ -90,16 +101,25 @@ class Tail:
             self._directory.completed(old)
         self._segments.all.append(new)
         self.active = new
+        self._settled_offset, self._settled_bytes = self.end_offset, 0
         self.has_rolled = True
         self._set_limits()
         return new
 
-    def close(self) -> None:
-        """Write what a clean shutdown has to leave behind; it is synced with the next round. Raises OSError."""
-        if self.active is not None:
-            self.active.complete()
-            self._directory.take_snapshot(self._producers, self.end_offset)
-            self._directory.completed(self.active)
+    @property
+    def unsettled_bytes(self) -> int:
+        """How much recovery would have to go through in the active segment."""
+        return self.active.size - self._settled_bytes if self.active is not None else 0
+
+    def settle(self) -> None:
+        """Write down the indexes and producers: with the next sync, recovery can begin here. Raises OSError."""
+        active = self.active
+        if active is not None:
+            active.complete()
+            place = Place(active.size, active.index.count, active.time_index.count, active.txn_index.count)
+            self._directory.take_snapshot(self._producers, self.end_offset, place)
+            self._directory.completed(active)
+            self._settled_offset, self._settled_bytes = self.end_offset, active.size
 
     def _segment_for(self, size: int) -> Segment:
         if size > self._segment_bytes:

@@ -6,6 +6,7 @@ whatever the bytes are, and does no more work than there are bytes.
 """
 
 import struct
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,27 @@ NULL_UUID = bytes(16)
 #: What the length before a plain string can say. As in Kafka it holds for compact strings too, so that a name taken
 #: from a flexible request can be written into any other message.
 MAX_STRING_BYTES = 0x7FFF
+
+#: How many array items and tagged fields one request may hold, arrays within arrays counted together. An item of three
+#: bytes becomes an object of hundreds: without this a request of 100 MB would fill the memory and hold up everybody for
+#: minutes. A consumer of that many partitions does not exist.
+MAX_REQUEST_ITEMS = 100_000
+UNLIMITED = 2**62
+
+
+class _Allowance(threading.local):
+    """How many more items the message that this thread is reading may have."""
+
+    items = UNLIMITED
+
+
+_allowance = _Allowance()
+
+
+def _spend(items: int) -> None:
+    _allowance.items -= items
+    if _allowance.items < 0:
+        raise Malformed(f"more than {MAX_REQUEST_ITEMS} items in one request")
 
 
 class Message:
@@ -74,6 +96,7 @@ class Schema:
     flexible: Versions
     fields: list[Field]
     message: type[Message]
+    max_items: int = UNLIMITED
     _codecs: "dict[int, StructCodec]" = field(default_factory=dict)
 
     def codec(self, version: int) -> "StructCodec":
@@ -87,6 +110,7 @@ class Schema:
 
     def decode(self, version: int, buffer: Buffer, position: int = 0) -> Message:
         """The message at `position`. Bytes that do not fit raise Malformed, whatever they are."""
+        _allowance.items = self.max_items
         try:
             message, _ = self.codec(version).read(buffer, position)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -138,6 +162,8 @@ class StructCodec:
 
     def _read_tagged(self, buffer: Buffer, position: int, values: dict[str, Any]) -> int:
         count, position = read_unsigned(buffer, position)
+        if count:
+            _spend(count)
         for _ in range(count):
             tag, position = read_unsigned(buffer, position)
             size, position = read_unsigned(buffer, position)
@@ -279,6 +305,7 @@ def _array(read_item: Reader, write_item: Writer, *, flexible: bool, nullable: b
             raise Malformed("an array that must not be null is")
         if count > len(buffer) - position:  # every item takes a byte at least: do not loop over a lie
             raise Malformed(f"an array of {count} items runs past the end")
+        _spend(count)
         items = []
         for _ in range(count):
             item, position = read_item(buffer, position)

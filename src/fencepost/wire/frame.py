@@ -14,6 +14,8 @@ from fencepost.wire.varint import read_unsigned
 
 SIZE = struct.Struct(">i")
 API_VERSIONS_KEY = 18
+#: No struct of Kafka's has more than a handful; passing over millions of empty ones would hold up everybody.
+MAX_UNKNOWN_TAGS = 64
 
 _REQUEST = struct.Struct(">hhih")
 _RESPONSE = struct.Struct(">ii")
@@ -48,6 +50,8 @@ def read_request_header(frame: Buffer) -> RequestHeader:
 def skip_tags(buffer: Buffer, position: int) -> int:
     """Pass over tagged fields that nobody here knows."""
     count, position = read_unsigned(buffer, position)
+    if count > MAX_UNKNOWN_TAGS:
+        raise Malformed(f"{count} tagged fields that nobody knows")
     for _ in range(count):
         _, position = read_unsigned(buffer, position)
         size, position = read_unsigned(buffer, position)

@@ -23,7 +23,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.errors import InvariantBroken
-from fencepost.wire.codec import ALWAYS, NEVER, NULL_UUID, Buffer, Field, Message, Schema, Versions
+from fencepost.wire.codec import (
+    ALWAYS,
+    MAX_REQUEST_ITEMS,
+    NEVER,
+    NULL_UUID,
+    UNLIMITED,
+    Buffer,
+    Field,
+    Message,
+    Schema,
+    Versions,
+)
 
 __all__ = ["NULL_UUID", "Api", "Buffer", "Message", "Schema", "api", "api_names", "data", "parse_table"]
 
@@ -83,7 +94,8 @@ def parse_table(text: str, name: str) -> Iterator[Schema]:
         flexible = _parse_versions(options["flexible"]) if "flexible" in options else NEVER
         title = camel if kind == "data" else camel + kind.capitalize()
         fields, message = _parse_fields(title, lines, indent=1)
-        yield Schema(title, versions, flexible, fields, message)
+        limit = MAX_REQUEST_ITEMS if kind == "request" else UNLIMITED
+        yield Schema(title, versions, flexible, fields, message, limit)
 
 
 def _parse_fields(title: str, lines: list[str], indent: int) -> tuple[list[Field], type[Message]]:

@@ -7,6 +7,7 @@ import struct
 from typing import NamedTuple
 
 from fencepost.errors import ErrorCode, Malformed
+from fencepost.wire.codec import MAX_REQUEST_ITEMS
 from fencepost.wire.frame import finish_response, skip_tags, start_response
 from fencepost.wire.varint import read_unsigned, write_unsigned
 
@@ -16,6 +17,8 @@ FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
 #: From here on the broker itself registers the partition with the transaction (KIP-890).
 FIRST_WITH_IMPLICIT_REGISTRATION = 12
+
+TOO_MANY = f"more than {MAX_REQUEST_ITEMS} topics and partitions in one request"
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
@@ -70,13 +73,15 @@ def _decode_plain(frame: memoryview, position: int) -> ProduceRequest:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
     (topics,) = _INT32.unpack_from(frame, position + 6)
     position += 10
-    partitions = []
+    partitions: list[PartitionData] = []
     for _ in range(topics):
         (length,) = _INT16.unpack_from(frame, position)
         topic = str(_part(frame, position + 2, length), "utf-8")
         position += 2 + length
         (count,) = _INT32.unpack_from(frame, position)
         position += 4
+        if topics + count + len(partitions) > MAX_REQUEST_ITEMS:
+            raise Malformed(TOO_MANY)
         for _ in range(count):
             index, length = _INDEX_LENGTH.unpack_from(frame, position)
             position += 8
@@ -96,7 +101,7 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
         position += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
     topics, position = _read_length(frame, position + 6)
-    partitions = []
+    partitions: list[PartitionData] = []
     for _ in range(topics - 1):
         topic: str | bytes
         if version >= FIRST_WITH_TOPIC_IDS:
@@ -107,6 +112,8 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
             topic = str(_part(frame, position, length - 1), "utf-8")
             position += length - 1
         count, position = _read_length(frame, position)
+        if topics + count + len(partitions) > MAX_REQUEST_ITEMS:
+            raise Malformed(TOO_MANY)
         for _ in range(count - 1):
             (index,) = _INT32.unpack_from(frame, position)
             length, position = read_unsigned(frame, position + 4)

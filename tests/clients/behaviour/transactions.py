@@ -11,6 +11,7 @@ from tests.clients.facade import (
     FENCED,
     UNCOMMITTED,
     Client,
+    Consumer,
     Message,
     Producer,
     Refused,
@@ -279,6 +280,94 @@ class ExactlyOnce:
                 waiting = waiting[self.BATCH :]
                 position = batch[-1].offset + 1
         return position
+
+    def test_a_group_of_workers_that_come_and_go_takes_every_record_exactly_once(
+        self, client: Client, topic: MakeTopic
+    ) -> None:
+        if not client.fences_by_generation:
+            pytest.skip(f"{client.name} does not say which generation its offsets are of")
+        source, target, group = topic(partitions=4), topic(partitions=4), unique("group")
+        spots = [Spot(source, partition) for partition in range(4)]
+        client.producer().deliver(*(Message(source, b"%d" % n, partition=n % 4) for n in range(self.RECORDS)))
+        reader = client.consumer(group=group)
+        over = threading.Event()
+        workers = [
+            Worker(type(client)(client.bootstrap), random.Random(SEED + n), source, target, group, over)
+            for n in range(2)
+        ]
+        try:
+            wait_until(
+                lambda: over.wait(0.05) or sum(reader.committed(spot) or 0 for spot in spots) == self.RECORDS,
+                "all offsets are committed",
+                timeout_s=60,
+            )
+        finally:
+            over.set()
+            failed = [each for worker in workers if (each := worker.join()) is not None]
+        assert failed == []
+        assert sum(worker.lives for worker in workers) > 3, "no worker failed: the seed is a bad one"
+        expected = [b"%d" % n for partition in range(4) for n in range(partition, self.RECORDS, 4)]
+        assert client.values(target, partitions=4) == expected
+
+
+class Worker:
+    """Copies what its group gives to it, in transactions; fails at random and is born again with the same id."""
+
+    def __init__(
+        self, client: Client, chance: random.Random, source: str, target: str, group: str, over: threading.Event
+    ) -> None:
+        self.lives = 0
+        self._client = client
+        self._chance = chance
+        self._source, self._target, self._group = source, target, group
+        self._transactional_id = unique("tx")
+        self._over = over
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def join(self) -> BaseException | None:
+        self._thread.join(20)
+        return TimeoutError("a worker does not end") if self._thread.is_alive() else self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self.lives += 1
+                self._live()
+        except BaseException as error:
+            self._error = error
+            self._over.set()
+        finally:
+            self._client.close()
+
+    def _live(self) -> None:
+        producer = self._client.producer(transactional_id=self._transactional_id)
+        consumer = self._client.consumer(self._source, group=self._group)
+        try:
+            while not self._over.is_set():
+                batch = consumer.poll(0.1)
+                if batch and not self._copy(producer, consumer, batch):
+                    return
+        finally:
+            # The transaction may be open; whoever has its id next will abort it.
+            self._client.close_one(consumer)
+
+    def _copy(self, producer: Producer, consumer: Consumer, messages: list[Message]) -> bool:
+        """False when it is time to die."""
+        batch = messages[: self._chance.randint(1, 10)]
+        ends = {message.spot: (message.offset or 0) + 1 for message in batch}
+        try:
+            producer.begin()
+            producer.deliver(*(Message(self._target, m.value, partition=m.partition) for m in batch))
+            producer.send_offsets(ends, consumer.membership())
+            if self._chance.random() < 0.2:
+                return False
+            producer.commit()
+        except Refused:
+            return False  # the partitions are another's by now
+        # Not all that was polled has been copied: a new life begins at what is committed.
+        return len(batch) == len(messages)
 
 
 class Watcher:

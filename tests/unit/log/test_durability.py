@@ -200,6 +200,19 @@ def test_a_failed_sync_fails_those_who_wait_and_ends_writing(home: Fixture) -> N
     home.log.close()
 
 
+def test_what_is_not_synced_stays_open_and_a_file_that_cannot_be_opened_is_a_failure(home: Fixture) -> None:
+    home.append(b"a")
+    home.append(b"b", sync=False)
+    home.log.release_idle()
+    home.disk.unlink(home.log.segments.all[0].path(".log"))
+    home.worker.run()
+    assert home.log.high_watermark == 2 and not home.log.failed
+    home.log.release_idle()
+    home.log.request_sync()
+    home.worker.run()
+    assert home.log.failed
+
+
 def test_a_disk_that_cannot_be_read_is_an_error_for_the_reader_alone(home: Fixture) -> None:
     home.append(b"a")
     home.disk.fail_reads = True

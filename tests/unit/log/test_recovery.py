@@ -5,7 +5,7 @@ import random
 import pytest
 
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.log import files
+from fencepost.log import files, partition
 from fencepost.log.partition import PartitionLog
 from tests.unit.log.support import DIRECTORY, SMALL, TOPIC_ID, Fixture, batch, read_all
 
@@ -50,6 +50,22 @@ def test_a_clean_shutdown_leaves_nothing_to_read_again(small: Fixture) -> None:
     log = small.open(clean=True)
     assert log.log_end_offset == small.log.log_end_offset
     assert (log.last_stable_offset, sorted(log.active_producers())) == (before[3], before[4])  # type: ignore[index]
+
+
+def test_closing_can_be_split_in_a_quick_and_a_slow_part(small: Fixture) -> None:
+    before = summary(small.log)
+    end_offset = small.log.log_end_offset
+    finish = small.log.prepare_close()
+    assert finish is not None and small.log.recovery_point < end_offset
+    with pytest.raises(KafkaError):
+        small.append(b"late")
+    finish()
+    assert small.log.recovery_point == end_offset
+    small.checkpoint()
+    small.disk.lose_power()
+    small.open(clean=True)
+    assert summary(small.log) == before
+    assert small.log.prepare_close() is None, "nothing has changed"
 
 
 def test_a_clean_shutdown_survives_power_failure(small: Fixture) -> None:
@@ -200,6 +216,31 @@ def test_old_snapshots_do_not_pile_up(small: Fixture) -> None:
         small.restart()
     bases = {segment.base_offset for segment in small.log.segments.all}
     assert small.log.directory.snapshots - bases == {small.log.log_end_offset}
+
+
+def test_recovery_begins_within_a_segment_that_was_settled(small: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition, "SETTLE_BYTES", 100)
+    small.log.maintain()
+    small.worker.run()
+    settled = small.log.log_end_offset
+    assert small.log.recovery_point == settled > small.log.segments.all[-1].base_offset
+    small.checkpoint()
+    small.append(b"x", producer_id=2, producer_epoch=0, base_sequence=2, transactional=True)
+    small.log.append_marker(2, 0, False, 0, 1)
+    small.worker.run()
+    before = summary(small.log)
+    active = small.log.segments.all[-1]
+    position = active.find(settled)
+    assert position is not None
+    # Whatever was settled is not looked at again ...
+    active.file.pwrite(b"\xff", 70)
+    small.kill()
+    assert summary(small.log)[2:] == before[2:]  # type: ignore[index]
+    # ... unless what is needed to go on from there is missing.
+    active.file.pwrite(batch(b"0" * 30)[70:71], 70)
+    small.disk.unlink(small.log.directory.snapshot_path(settled))
+    small.kill()
+    assert small.log.log_end_offset in (active.base_offset, before[2])  # type: ignore[index]
 
 
 def test_the_recovery_point_follows_the_synced_segments(small: Fixture) -> None:

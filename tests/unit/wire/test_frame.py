@@ -58,6 +58,11 @@ def test_tags_that_nobody_knows_are_passed_over():
         frame.skip_tags(b"\x01\x00\x05abc", 0)
 
 
+def test_millions_of_empty_tags_are_not_passed_over_one_by_one():
+    with pytest.raises(Malformed, match="nobody knows"):
+        frame.skip_tags(b"\xff\xff\xff\x01" + b"\x63\x00" * 1000, 0)
+
+
 @pytest.mark.parametrize("key", messages.api_names())
 def test_a_response_starts_with_its_size_and_correlation_id_and_flexible_ones_with_tags(key):
     api = messages.api(key)

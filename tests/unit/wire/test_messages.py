@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from fencepost.errors import InvariantBroken, Malformed
 from fencepost.wire import messages
+from fencepost.wire.codec import MAX_REQUEST_ITEMS
 from fencepost.wire.messages import Schema
+from fencepost.wire.varint import write_unsigned
 from tests.unit.wire import kio_bridge, strategies
 
 COORDINATOR_RECORDS = (
@@ -112,6 +114,25 @@ def test_an_array_that_claims_more_items_than_there_are_bytes_is_refused_at_once
         lie = b"\xff\xff\xff\xff\x07" if version in schema.flexible else b"\x7f\xff\xff\xff"
         with pytest.raises(Malformed, match="items"):
             schema.decode(version, lie + bytes(100))
+
+
+def test_a_request_with_more_items_than_anybody_needs_is_refused_before_it_fills_the_memory():
+    schema = messages.api(9).request
+    group = b"\x01\x01\x00"  # an empty name, no topics, no tags: three bytes that would become an object
+    many = bytearray()
+    write_unsigned(many, MAX_REQUEST_ITEMS + 2)
+    with pytest.raises(Malformed, match="more than"):
+        schema.decode(8, many + group * (MAX_REQUEST_ITEMS + 1) + b"\x00\x00")
+
+    tags = bytearray(schema.encode(8, {})[:-1])
+    write_unsigned(tags, MAX_REQUEST_ITEMS + 1)
+    with pytest.raises(Malformed, match="more than"):
+        schema.decode(8, tags + b"\x63\x00" * (MAX_REQUEST_ITEMS + 1))
+
+    nested = {"groups": [{"topics": [{"partition_indexes": [1] * 1000}]}] * 101}
+    with pytest.raises(Malformed, match="more than"):
+        schema.decode(8, schema.encode(8, nested))
+    assert schema.decode(8, schema.encode(8, {"groups": nested["groups"][:90]})), "and each request counts for itself"
 
 
 def test_a_string_longer_than_kafka_allows_is_refused_even_where_the_length_could_say_it():

@@ -104,3 +104,12 @@ def test_a_field_that_runs_past_the_end_is_malformed():
     )
     with pytest.raises(Malformed):
         produce.decode_request(7, memoryview(frame)[:-1], 0)
+
+
+@pytest.mark.parametrize("version", [7, 9, 13])
+def test_a_request_of_very_many_empty_partitions_or_topics_is_refused_before_it_fills_the_memory(version):
+    empty = {"name": "t", "topic_id": b"t" * 16, "partition_data": []}
+    for topics in ([empty | {"partition_data": [{"index": 0}] * 100_001}], [empty] * 100_001):
+        frame = API.request.encode(version, {"topic_data": topics})
+        with pytest.raises(Malformed, match="more than"):
+            produce.decode_request(version, memoryview(frame), 0)

@@ -37,16 +37,16 @@ async def _answer(call: Call, transaction: Any) -> dict[str, Any]:
     producer = Producer(transaction.producer_id, transaction.producer_epoch)
     partitions = _partitions(transaction.topics)
     if transaction.verify_only:
-        results = _verify(call, transaction.transactional_id, producer, partitions)
+        results = _refused(call, partitions) or _verify(call, transaction.transactional_id, producer, partitions)
     else:
         results = await _add(call, transaction.transactional_id, producer, partitions)
     return {"transactional_id": transaction.transactional_id, "topic_results": _topics(results)}
 
 
 async def _add(call: Call, transactional_id: str, producer: Producer, partitions: list[TopicPartition]) -> Results:
-    refused = {where: code for where in partitions if (code := _refusal(call, where)) is not None}
+    refused = _refused(call, partitions)
     if refused:
-        return {where: refused.get(where, ErrorCode.OPERATION_NOT_ATTEMPTED) for where in partitions}
+        return refused
     # Clients of version 2 never send this request; brokers do for them, in the batched form.
     version = TransactionVersion.V0 if call.version < FIRST_BATCHED else TransactionVersion.V2
     try:
@@ -65,6 +65,14 @@ def _verify(call: Call, transactional_id: str, producer: Producer, partitions: l
     except KafkaError as error:
         return dict.fromkeys(partitions, error.code)
     return {where: ErrorCode.TRANSACTION_ABORTABLE if where in missing else ErrorCode.NONE for where in partitions}
+
+
+def _refused(call: Call, partitions: list[TopicPartition]) -> Results:
+    """Empty when every partition is there."""
+    refused = {where: code for where in partitions if (code := _refusal(call, where)) is not None}
+    if not refused:
+        return {}
+    return {where: refused.get(where, ErrorCode.OPERATION_NOT_ATTEMPTED) for where in partitions}
 
 
 def _refusal(call: Call, where: TopicPartition) -> ErrorCode | None:

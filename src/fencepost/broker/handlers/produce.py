@@ -77,6 +77,8 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch per partition")
             if call.version < FIRST_WITH_ZSTD and _is_zstd(records):
                 raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
+            if request.transactional_id is not None and call.version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION:
+                _check_first_sequence(log, records)
             appended = log.append(records, Origin.CLIENT)
         except KafkaError as error:
             results.append(PartitionResult(topic, partition, error.code, message=error.message or None))
@@ -138,6 +140,22 @@ def _writable_log(call: Call, data: PartitionData) -> PartitionLog:
     if log.topic.startswith("__") and topics.is_internal_name(log.topic):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic} is internal and written by the broker alone")
     return log
+
+
+def _check_first_sequence(log: PartitionLog, records: memoryview) -> None:
+    """With the second protocol every transaction has an epoch of its own and begins at sequence 0 (KIP-890).
+
+    So a producer whom the log does not know and who begins elsewhere has had a batch refused or lost before this one;
+    taking this one first would turn their order around.
+    """
+    if not _is_transactional(records):
+        return
+    header = read_header(records)
+    if header.base_sequence > 0 and header.producer_id not in log.producers.by_id:
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} began at sequence {header.base_sequence}, not 0",
+        )
 
 
 def _is_zstd(records: memoryview) -> bool:

@@ -1,0 +1,549 @@
+"""What has gone wrong with Kafka's transactions elsewhere, each as a test.
+
+The first part needs nothing but a broker and also runs on Apache Kafka (`--bootstrap HOST:PORT`); the second part
+restarts it.
+"""
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from fencepost.coordinator.txn import model
+from fencepost.coordinator.txn.states import TransactionState
+from fencepost.errors import ErrorCode
+from fencepost.wire.batch import HEADER_BYTES, place, read_header
+from fencepost.wire.records import Record, decode_batch, encode_batch
+from tests.faults.conftest import MakeBroker
+from tests.faults.history import Partition
+from tests.faults.observe import settled
+from tests.faults.process import BrokerProcess
+from tests.faults.raw import (
+    END_TXN_V1,
+    END_TXN_V2,
+    OFFSET_FETCH,
+    PRODUCE_V1,
+    PRODUCE_V2,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    WRITE_TXN_MARKERS,
+    Address,
+    Kafka,
+    Session,
+    end_fields,
+    eventually,
+    now_ms,
+    visible_records,
+)
+
+FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
+NONE = ErrorCode.NONE
+_names = itertools.count()
+
+
+@pytest.fixture
+def client(address: Address) -> Iterator[Kafka]:
+    with Kafka(address) as client:
+        yield client
+
+
+@pytest.fixture
+def name() -> str:
+    """For the topic, the group and the transactional id of one test."""
+    return f"trap-{next(_names)}-{now_ms()}"
+
+
+def begin_v1(client: Kafka, session: Session, *partitions: Partition) -> None:
+    """Register partitions; while the transaction before is being ended, again."""
+
+    def registered() -> bool:
+        code = client.add_partitions(session, partitions)
+        assert code in {NONE, ErrorCode.CONCURRENT_TRANSACTIONS}, code
+        return code is NONE
+
+    eventually(registered, "the partitions are registered")
+
+
+def start(client: Kafka, name: str, *, partitions: int = 1, timeout_ms: int = 60_000) -> Session:
+    client.create_topic(name, partitions)
+    client.find_coordinator(name, 1)
+    return client.init_producer(name, timeout_ms=timeout_ms)
+
+
+def end_v1(client: Kafka, session: Session, *, commit: bool) -> None:
+    assert client.end(session, commit=commit, version=END_TXN_V1) is NONE
+
+
+# -- hanging transactions ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [(9, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)]
+)
+def test_a_batch_for_a_partition_outside_of_the_transaction_is_refused(
+    client: Kafka, name: str, version: int, expected: ErrorCode
+) -> None:
+    session = start(client, name, partitions=2)
+    begin_v1(client, session, (name, 0))
+    result = client.produce(name, 1, session.batch(name, 1, ["stray"]), transactional_id=name, version=version)
+    assert result.error is expected
+    assert client.read(name, 1, READ_UNCOMMITTED).high_watermark == 0
+    end_v1(client, session, commit=False)
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_a_batch_that_comes_after_the_end_opens_no_hanging_transaction(client: Kafka, name: str, commit: bool) -> None:
+    """In the first protocol the epoch is still the same: only the coordinator knows that the partition is no part."""
+    session = start(client, name)
+    begin_v1(client, session, (name, 0))
+    client.append(session, name, 0, ["in time"], version=PRODUCE_V1)
+    end_v1(client, session, commit=commit)
+    settled(client, [(name, 0)], only=name)
+    late = client.produce(name, 0, session.batch(name, 0, ["late"]), transactional_id=name, version=9)
+    assert late.error is ErrorCode.INVALID_TXN_STATE
+    settled(client, [(name, 0)], only=name)
+    assert client.read(name, 0).values == (["in time"] if commit else [])
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_in_the_second_protocol_a_late_batch_has_an_old_epoch(client: Kafka, name: str, commit: bool) -> None:
+    session = start(client, name)
+    client.append(session, name, 0, ["in time"])
+    late = session.batch(name, 0, ["late"])
+    assert client.end(session, commit=commit) is NONE
+    settled(client, [(name, 0)], only=name)
+    assert client.produce(name, 0, late, transactional_id=name, version=PRODUCE_V2).error in FENCED
+    client.append(session, name, 0, ["next"])
+    assert client.produce(name, 0, late, transactional_id=name, version=PRODUCE_V2).error in FENCED
+    assert client.end(session, commit=True) is NONE
+    settled(client, [(name, 0)], only=name)
+    assert client.read(name, 0).values == (["in time", "next"] if commit else ["next"])
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_batches_racing_with_the_end_leave_nothing_open(client: Kafka, name: str, protocol: int) -> None:
+    """Produce and EndTxn on different connections: whichever comes first, nothing stays open behind the marker."""
+    session = start(client, name, partitions=2)
+    version = PRODUCE_V2 if protocol == 2 else 9
+    stopping = threading.Event()
+
+    def write() -> None:
+        with Kafka(client.socket.getpeername()) as other:
+            while not stopping.is_set():
+                copy = Session(session.producer_id, session.epoch, name, dict(session.sequences))
+                other.produce(name, 1, copy.batch(name, 1, ["racing"]), transactional_id=name, version=version)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        for number in range(60):
+            if protocol == 1:
+                begin_v1(client, session, (name, 0), (name, 1))
+            client.append(session, name, 0, [f"v:{number}"], version=version)
+            version_of_end = 5 if protocol == 2 else END_TXN_V1
+            code = _end(client, session, commit=number % 2 == 0, version=version_of_end)
+            assert code is NONE
+    finally:
+        stopping.set()
+        thread.join(20)
+    if protocol == 2:
+        client.end(session, commit=False)  # what the racer may have begun
+    settled(client, [(name, 0), (name, 1)], only=name)
+
+
+def test_a_reader_is_held_up_no_longer_than_the_timeout(client: Kafka, name: str) -> None:
+    """A long poll behind an abandoned transaction is answered when the timeout aborts it, without anybody asking."""
+    session = start(client, name, timeout_ms=1000)
+    client.append(session, name, 0, ["abandoned"])
+    client.write(name, 0, ["behind"])
+    got: list[str] = []
+    deadline = time.monotonic() + 20
+    while not got and time.monotonic() < deadline:
+        result = client.fetch_once(name, 0, 0, READ_COMMITTED, max_wait_ms=10_000)
+        aborted = sorted(((a.first_offset, a.producer_id) for a in result.aborted_transactions or ()), reverse=True)
+        got += [record.value.decode() for record in visible_records(bytes(result.records), 0, aborted, [])[0]]  # type: ignore[union-attr]
+    assert got == ["behind"]
+    late = client.produce(name, 0, session.batch(name, 0, ["late"]), transactional_id=name, version=PRODUCE_V2)
+    assert late.error in FENCED
+    assert client.end(session, commit=True) in {*FENCED, ErrorCode.INVALID_TXN_STATE}
+    settled(client, [(name, 0)], only=name)
+
+
+def test_an_open_transaction_can_be_aborted_by_an_administrator(client: Kafka, name: str) -> None:
+    """KIP-664: a marker by hand, as `kafka-transactions abort` writes it."""
+    session = start(client, name)
+    client.append(session, name, 0, ["hanging"])
+    state = client.producers(name, 0)[session.producer_id]
+    assert state.current_txn_start_offset == 0
+    marker = {
+        "producer_id": session.producer_id,
+        "producer_epoch": state.producer_epoch,
+        "transaction_result": False,
+        "topics": [{"name": name, "partition_indexes": [0]}],
+        "coordinator_epoch": state.coordinator_epoch,
+    }
+    answer = client.call(WRITE_TXN_MARKERS, 1, markers=[marker])
+    assert answer.markers[0].topics[0].partitions[0].error_code == 0
+    assert client.producers(name, 0)[session.producer_id].current_txn_start_offset == -1
+    assert client.read(name, 0).values == []
+    assert client.read(name, 0).last_stable_offset == 2
+    assert client.end(session, commit=False) is NONE  # the coordinator knows nothing of that marker
+    settled(client, [(name, 0)], only=name)
+
+
+# -- late and repeated EndTxn -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late_commit", [True, False], ids=["late commit", "late abort"])
+def test_a_late_end_cannot_end_the_next_transaction(client: Kafka, name: str, late_commit: bool) -> None:
+    """KAFKA-17754: after a pause the EndTxn of the transaction before arrives once more."""
+    session = start(client, name)
+    before = Session(session.producer_id, session.epoch, name)
+    client.append(session, name, 0, ["first"])
+    assert client.end(session, commit=late_commit) is NONE
+    client.append(session, name, 0, ["second"])
+    assert client.end(before, commit=late_commit) in FENCED
+    assert client.describe_transaction(name).transaction_state == "Ongoing"
+    assert client.end(session, commit=not late_commit) is NONE
+    settled(client, [(name, 0)], only=name)
+    assert client.read(name, 0).values == (["first"] if late_commit else ["second"])
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_a_repeated_end_is_answered_like_the_first(client: Kafka, name: str, commit: bool) -> None:
+    session = start(client, name)
+    before = Session(session.producer_id, session.epoch, name)
+    client.append(session, name, 0, ["v"])
+    assert client.end(session, commit=commit) is NONE
+    for _ in range(3):
+        again = replace(before, sequences={})
+        assert _end(client, again, commit=commit) is NONE
+        assert (again.producer_id, again.epoch) == (session.producer_id, session.epoch)
+    opposite = client.end(replace(before, sequences={}), commit=not commit)
+    assert opposite in {ErrorCode.INVALID_TXN_STATE, *FENCED}
+    settled(client, [(name, 0)], only=name)
+    assert client.read(name, 0).values == (["v"] if commit else [])
+
+
+def _end(client: Kafka, session: Session, *, commit: bool, version: int = END_TXN_V2) -> ErrorCode:
+    """EndTxn, again while the coordinator is busy with this id."""
+
+    def attempt() -> ErrorCode | None:
+        code = client.end(session, commit=commit, version=version)
+        return None if code is ErrorCode.CONCURRENT_TRANSACTIONS else code
+
+    return eventually(attempt, "an answer to EndTxn")
+
+
+def test_ending_nothing(client: Kafka, name: str) -> None:
+    session = start(client, name)
+    assert client.end(session, commit=True, version=END_TXN_V1) is ErrorCode.INVALID_TXN_STATE
+    assert client.end(session, commit=True) is ErrorCode.INVALID_TXN_STATE
+    assert client.end(session, commit=False) is NONE  # a client of the second protocol need not know
+
+
+def test_sequences_of_an_ended_transaction_are_not_taken_for_a_repetition(
+    client: Kafka, name: str, is_kafka: bool
+) -> None:
+    """librdkafka 2.16 does this after an abort that purged a batch whose answer was lost.
+
+    Apache Kafka acknowledges the second transaction's record and drops it.
+    """
+    session = start(client, name)
+    begin_v1(client, session, (name, 0))
+    batch = session.batch(name, 0, ["purged, though it had arrived"], sequence=0)
+    assert client.produce(name, 0, batch, transactional_id=name).error is NONE
+    assert client.produce(name, 0, batch, transactional_id=name).error is NONE  # a true repetition
+    end_v1(client, session, commit=False)
+    begin_v1(client, session, (name, 0))
+    other = session.batch(name, 0, ["something else"], sequence=0)
+    result = client.produce(name, 0, other, transactional_id=name)
+    if is_kafka:
+        assert result.error is NONE
+    else:
+        assert result.error is ErrorCode.UNKNOWN_PRODUCER_ID
+    end_v1(client, session, commit=False)
+
+
+# -- zombies and shared transactions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_zombie_can_do_nothing(client: Kafka, name: str, protocol: int) -> None:
+    zombie = start(client, name)
+    group = name
+    client.find_coordinator(group, 0)
+    if protocol == 1:
+        begin_v1(client, zombie, (name, 0))
+    client.append(zombie, name, 0, ["of the zombie"], version=PRODUCE_V2 if protocol == 2 else PRODUCE_V1)
+    successor = client.init_producer(name)
+    assert (successor.producer_id, successor.epoch) != (zombie.producer_id, zombie.epoch)
+    settled(client, [(name, 0)], only=name)
+    batch = zombie.batch(name, 0, ["late"])
+    version = PRODUCE_V2 if protocol == 2 else 9
+    assert client.produce(name, 0, batch, transactional_id=name, version=version).error in FENCED
+    assert client.add_partitions(zombie, [(name, 0)]) in FENCED
+    assert client.add_offsets(zombie, group) in FENCED
+    assert client.end(zombie, commit=True, version=5 if protocol == 2 else END_TXN_V1) in FENCED
+    client.append(successor, name, 0, ["of the successor"])
+    assert client.produce(name, 0, batch, transactional_id=name, version=version).error in FENCED
+    assert client.end(zombie, commit=False, version=5 if protocol == 2 else END_TXN_V1) in FENCED
+    assert client.end(successor, commit=True) is NONE
+    settled(client, [(name, 0)], only=name)
+    assert client.read(name, 0).values == ["of the successor"]
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_many_writers_share_one_transaction(client: Kafka, name: str, protocol: int) -> None:
+    """Four connections write four partitions under one id and epoch, a fifth ends it; then they are zombies."""
+    session = start(client, name, partitions=4)
+    version = PRODUCE_V2 if protocol == 2 else PRODUCE_V1
+    with contextlib.ExitStack() as stack:
+        writers = [stack.enter_context(Kafka(client.socket.getpeername())) for _ in range(4)]
+        if protocol == 1:
+            begin_v1(client, session, *((name, partition) for partition in range(4)))
+        threads = [
+            threading.Thread(target=_write_share, args=(writer, session, name, partition, version))
+            for partition, writer in enumerate(writers)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        old = Session(session.producer_id, session.epoch, name, {(name, p): 20 for p in range(4)})
+        assert client.end(session, commit=True, version=5 if protocol == 2 else END_TXN_V1) is NONE
+        if protocol == 1:
+            session = client.init_producer(name)
+        settled(client, [(name, partition) for partition in range(4)], only=name)
+        for partition, writer in enumerate(writers):
+            assert client.read(name, partition).values == [f"{partition}:{n}" for n in range(20)]
+            late = writer.produce(
+                name, partition, old.batch(name, partition, ["late"]), transactional_id=name, version=version
+            )
+            assert late.error in FENCED
+
+
+def _write_share(writer: Kafka, session: Session, topic: str, partition: int, version: int) -> None:
+    for number in range(20):
+        batch = session.batch(topic, partition, [f"{partition}:{number}"], sequence=number)
+        eventually(
+            lambda batch=batch: (
+                writer.produce(topic, partition, batch, transactional_id=topic, version=version).error is NONE
+            ),
+            "a batch is in",
+        )
+
+
+def test_offsets_wait_for_the_outcome(client: Kafka, name: str) -> None:
+    session = start(client, name)
+    client.find_coordinator(name, 0)
+    where = (name, 0)
+    client.append(session, name, 0, ["v"])
+    eventually(
+        lambda: client.commit_offsets_in_transaction(session, name, {where: 7}) is NONE, "offsets join the transaction"
+    )
+    assert client.committed(name, [where], require_stable=False) == {where: -1}
+    asked = [{"group_id": name, "topics": [{"name": name, "partition_indexes": [0]}]}]
+    pending = client.call(OFFSET_FETCH, 8, groups=asked, require_stable=True).groups[0]
+    codes = {pending.error_code, *(p.error_code for t in pending.topics for p in t.partitions)}
+    assert ErrorCode.UNSTABLE_OFFSET_COMMIT in codes
+    assert client.end(session, commit=False) is NONE
+    assert client.committed(name, [where]) == {where: -1}
+    client.append(session, name, 0, ["w"])
+    assert client.commit_offsets_in_transaction(session, name, {where: 8}) is NONE
+    assert client.end(session, commit=True) is NONE
+    assert client.committed(name, [where]) == {where: 8}
+
+
+@pytest.fixture(scope="module")
+def is_kafka(pytestconfig: pytest.Config) -> bool:
+    return bool(pytestconfig.getoption("--bootstrap"))
+
+
+# -- epochs run out ---------------------------------------------------------------------------------------------------
+
+LAST_EPOCH = 32766  #: the last that a client may have; 32767 is kept for fencing it
+
+
+def with_epoch(broker: BrokerProcess, transactional_id: str, epoch: int) -> None:
+    """Write into the stopped broker's log that the producer has used up its epochs."""
+    for directory in broker.directory.glob("__transaction_state-*"):
+        path = max(directory.glob("*.log"))
+        data = path.read_bytes()
+        found = _last_state(data, transactional_id)
+        if found is None:
+            continue
+        current, end_offset, leader_epoch = found
+        worn = replace(current, producer_epoch=epoch, state=TransactionState.EMPTY, partitions=frozenset())
+        batch = encode_batch([Record(model.encode(worn).key, model.encode(worn).value, now_ms())])
+        place(batch, end_offset, leader_epoch)
+        path.write_bytes(data + batch)
+        (broker.directory / ".kafka_cleanshutdown").unlink()
+        return
+    raise AssertionError(f"{transactional_id} is in no log")
+
+
+def _last_state(data: bytes, transactional_id: str) -> tuple[model.Transaction, int, int] | None:
+    found = None
+    position = end_offset = leader_epoch = 0
+    while position + HEADER_BYTES <= len(data):
+        header = read_header(data, position)
+        for record in decode_batch(data[position : position + header.size]):
+            if record.key is not None and record.value is not None and model.decode_key(record.key) == transactional_id:
+                found = model.decode(transactional_id, record.value, record.offset)
+        position += header.size
+        end_offset, leader_epoch = header.last_offset + 1, header.leader_epoch
+    return None if found is None else (found, end_offset, leader_epoch)
+
+
+def worn_out(make_broker: MakeBroker, *, timeout_ms: int = 60_000) -> tuple[BrokerProcess, Session]:
+    """A broker whose producer is at its last epoch."""
+    broker = make_broker().start()
+    with broker.client() as client:
+        client.create_topic("t")
+        session = client.init_producer("tx", timeout_ms=timeout_ms)
+    broker.stop()
+    with_epoch(broker, "tx", LAST_EPOCH)
+    broker.start()
+    return broker, Session(session.producer_id, LAST_EPOCH, "tx")
+
+
+def test_init_producer_id_after_the_last_epoch_gives_a_new_producer_id(make_broker: MakeBroker) -> None:
+    broker, worn = worn_out(make_broker)
+    with broker.client() as client:
+        client.append(worn, "t", 0, ["open"])
+        fresh = client.init_producer("tx")
+        assert fresh.producer_id != worn.producer_id
+        assert fresh.epoch <= 1  # ending the open transaction may have cost one
+        settled(client, [("t", 0)])
+        late = client.produce("t", 0, worn.batch("t", 0, ["late"]), transactional_id="tx", version=PRODUCE_V2)
+        assert late.error is not NONE
+        client.append(fresh, "t", 0, ["fresh"])
+        assert client.end(fresh, commit=True) is NONE
+        settled(client, [("t", 0)])
+        assert client.read("t", 0).values == ["fresh"]
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_ending_the_transaction_of_the_last_epoch_gives_a_new_producer_id(
+    make_broker: MakeBroker, commit: bool
+) -> None:
+    """KAFKA-18660, KAFKA-20090: and a repeated EndTxn of the old id is told the same."""
+    broker, worn = worn_out(make_broker)
+    before = Session(worn.producer_id, worn.epoch, "tx")
+    with broker.client() as client:
+        client.append(worn, "t", 0, ["last"])
+        late = worn.batch("t", 0, ["late"])
+        assert client.end(worn, commit=commit) is NONE
+        assert worn.producer_id != before.producer_id
+        assert worn.epoch == 0
+        again = replace(before, sequences={})
+        assert client.end(again, commit=commit) is NONE
+        assert (again.producer_id, again.epoch) == (worn.producer_id, worn.epoch)
+        assert client.produce("t", 0, late, transactional_id="tx", version=PRODUCE_V2).error is not NONE
+        client.append(worn, "t", 0, ["first"])
+        assert client.end(worn, commit=True) is NONE
+        settled(client, [("t", 0)])
+        assert client.read("t", 0).values == (["last", "first"] if commit else ["first"])
+
+
+@pytest.mark.parametrize("step", ["PREPARE_DURABLE", "MARKERS_DURABLE", "COMPLETE_APPENDED"])
+def test_a_crash_while_the_last_epoch_is_ended_loses_nothing(make_broker: MakeBroker, step: str) -> None:
+    broker, worn = worn_out(make_broker)
+    broker.stop()
+    broker.start(crash_at=step)
+    before = Session(worn.producer_id, worn.epoch, "tx")
+    with broker.client() as client:
+        client.append(worn, "t", 0, ["last"])
+        with contextlib.suppress(ConnectionError):
+            client.end(worn, commit=True)
+    broker.wait_until_dead()
+    broker.start()
+    with broker.client() as client:
+        settled(client, [("t", 0)])
+        assert client.end(before, commit=True) is NONE
+        assert before.producer_id != worn.producer_id
+        assert before.epoch == 0
+        client.append(before, "t", 0, ["first"])
+        assert client.end(before, commit=True) is NONE
+        assert client.read("t", 0).values == ["last", "first"]
+
+
+def test_a_timeout_at_the_last_epoch_aborts_and_fences(make_broker: MakeBroker) -> None:
+    """KAFKA-19367: fencing must not run past the greatest epoch."""
+    broker, worn = worn_out(make_broker, timeout_ms=1000)
+    with broker.client() as client:
+        client.append(worn, "t", 0, ["open"])
+        settled(client, [("t", 0)])
+        assert client.read("t", 0).values == []
+        assert client.end(worn, commit=True) is not NONE
+        fresh = client.init_producer("tx")
+        client.append(fresh, "t", 0, ["fresh"])
+        assert client.end(fresh, commit=True) is NONE
+        assert client.read("t", 0).values == ["fresh"]
+
+
+# -- ids without end --------------------------------------------------------------------------------------------------
+
+
+def test_transactional_ids_that_nobody_uses_are_forgotten(make_broker: MakeBroker) -> None:
+    """One new id per checkpoint (as some frameworks do) must not fill the memory."""
+    broker = make_broker(
+        {
+            "transactional.id.expiration.ms": "500",
+            "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
+        }
+    ).start()
+    with broker.client() as client:
+        client.create_topic("t")
+        open_one = client.init_producer("open")
+        client.append(open_one, "t", 0, ["open"])
+        for number in range(100):
+            client.init_producer(f"checkpoint-{number}")
+        eventually(lambda: set(client.transactions()) == {"open"}, "the idle ids are gone")
+        assert client.end(open_one, commit=True) is NONE
+        forgotten = Session(open_one.producer_id + 1, 0, "checkpoint-0")
+        code = client.end(forgotten, commit=False)
+        assert code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    broker.restart(kill=True)
+    with broker.client() as client:
+        assert not {name for name in client.transactions() if name.startswith("checkpoint")}
+        assert client.read("t", 0).values == ["open"]
+
+
+def test_a_v1_client_may_become_a_v2_client_between_its_transactions(make_broker: MakeBroker) -> None:
+    broker = make_broker().start()
+    with broker.client() as client:
+        session = start(client, "t")
+        expected = []
+        for number in range(8):
+            if number % 2:
+                client.append(session, "t", 0, [f"v:{number}"])
+                assert client.end(session, commit=number % 3 != 0) is NONE
+            else:
+                begin_v1(client, session, ("t", 0))
+                client.append(session, "t", 0, [f"v:{number}"], version=PRODUCE_V1)
+                end_v1(client, session, commit=number % 3 != 0)
+            expected += [f"v:{number}"] if number % 3 else []
+            if number == 4:
+                broker.restart(kill=True)
+                client.close()
+                client.__init__(broker.address)  # type: ignore[misc]
+        settled(client, [("t", 0)])
+        assert client.read("t", 0).values == expected
+
+
+def test_every_field_of_the_answer_to_end_txn_is_there(address: Address, name: str) -> None:
+    with Kafka(address) as client:
+        session = start(client, name)
+        client.append(session, name, 0, ["v"])
+        answer = client.call(26, 5, **end_fields(session, commit=True))
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
+            0,
+            session.producer_id,
+            session.epoch + 1,
+        )
