@@ -1,15 +1,11 @@
 """One client's connection: frames in, answers out in the order of the requests, bounded memory whatever the client
 does.
 
-Reading. All connections read into one scratch buffer, because an event loop serves them one at a time; what arrives
-whole is served from there without a copy. A frame that arrives in pieces gets a buffer of its own, which grows with
-the bytes that really came, so that announcing 2 GB costs nothing.
-
 Order. A request whose handler waits holds back the requests behind it, as in Kafka. The exception is `Reply`: its work
 is done and only the disk is awaited, so the next request is served and its answer queues behind.
 
 Back-pressure. While the client does not read its answers, or a handler waits, nothing more is read from the socket.
-What was answered and not yet taken is in `outbox`.
+What came and is not yet whole is in `inbox`, what was answered and not yet taken in `outbox`.
 """
 
 import asyncio
@@ -21,11 +17,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.dispatch import Call, Handler, Parts, Reply
+from fencepost.broker.inbox import Inbox
 from fencepost.broker.outbox import Outbox
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.wire.frame import (
     API_VERSIONS_KEY,
-    SIZE,
     RequestHeader,
     encode_response,
     read_request_header,
@@ -37,14 +33,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("fencepost.connection")
 
-SCRATCH_BYTES = 256 * 1024
-FIRST_FRAME_BUFFER_BYTES = 1024 * 1024
 GATHER_BYTES = 64 * 1024
 REPLIES_MAX = 1000
 #: How long one connection's requests are served before the others get their turn.
-TURN_S = 0.005
-
-_scratch = memoryview(bytearray(SCRATCH_BYTES))
+TURN_S = 0.02
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -53,18 +45,13 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, node: "Node", handlers: Mapping[int, Handler], max_request_bytes: int) -> None:
         self._node = node
         self._handlers = handlers
-        self._max_request_bytes = max_request_bytes
+        self._inbox = Inbox(max_request_bytes)
         self._transport: asyncio.Transport
         self._client_host = ""
         self.last_active = 0.0
 
-        self._partial = b""  # fewer bytes than a frame's size field
-        self._frame: bytearray | None = None  # a frame that arrives in pieces
-        self._frame_bytes = 0  # what was announced for it
-        self._filled = 0
-
         self._waiting: asyncio.Future[Any] | None = None  # the handler that holds back the requests behind it
-        self._backlog: deque[bytes] = deque()  # whole frames that came while something held them back
+        self._backlog: deque[bytearray] = deque()  # whole frames that came while something held them back
         self._replies: deque[Reply] = deque()  # answers in order, not all of them ready
         self._outbox: Outbox
         self._flushing = False  # a flush is due at the loop's next turn
@@ -94,78 +81,39 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog.clear()
         self._replies.clear()
         self._outbox.close()
-        self._frame = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame is not None:
-            return memoryview(self._frame)[self._filled :]
-        kept = len(self._partial)
-        if kept:
-            _scratch[:kept] = self._partial
-            return _scratch[kept:]
-        return _scratch
+        return self._inbox.room()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active = self._node.loop_time()
         self._turn_ends = perf_counter() + TURN_S
-        self._received(nbytes)
-        if not self._closed:
-            self._outbox.flush()
+        try:
+            for frame in self._inbox.frames(nbytes):
+                if self._held_back():
+                    self._backlog.append(bytearray(frame))
+                    continue
+                self._serve(frame)
+                if self._closed:
+                    return
+                if perf_counter() > self._turn_ends:
+                    self._yield()
+        except Malformed as error:
+            self._hang_up(str(error))
+            return
+        self._outbox.flush()
         if self._reading and self._held_back():
             self._reading = False
             self._transport.pause_reading()
 
-    def _received(self, nbytes: int) -> None:
-        if self._frame is not None:
-            self._filled += nbytes
-            if self._filled == self._frame_bytes:
-                frame, self._frame = self._frame, None
-                self._take(memoryview(frame))
-            elif self._filled == len(self._frame):
-                # A new one: the event loop still holds a view of the old, which therefore cannot grow.
-                self._frame = self._frame + bytes(min(len(self._frame), self._frame_bytes - self._filled))
-        else:
-            self._split(nbytes + len(self._partial))
-
     def eof_received(self) -> bool:
         return False
 
-    # -- frames in ----------------------------------------------------------------------------------------------------
+    def idle(self) -> None:
+        """Nothing came for a while: keep no buffer."""
+        self._inbox.release()
 
-    def _split(self, end: int) -> None:
-        """Serve every whole frame in the scratch buffer and keep the piece at its end."""
-        self._partial = b""
-        position = 0
-        while end - position >= SIZE.size:
-            (size,) = SIZE.unpack_from(_scratch, position)
-            if not 0 <= size <= self._max_request_bytes:
-                self._hang_up(
-                    f"a frame of {size} bytes was announced (socket.request.max.bytes={self._max_request_bytes})"
-                )
-                return
-            position += SIZE.size
-            if size > end - position:
-                self._begin_frame(size, _scratch[position:end])
-                return
-            self._take(_scratch[position : position + size])
-            if self._closed:
-                return
-            position += size
-        self._partial = bytes(_scratch[position:end])
-
-    def _begin_frame(self, size: int, piece: memoryview) -> None:
-        self._frame_bytes = size
-        self._filled = len(piece)
-        self._frame = bytearray(min(size, max(FIRST_FRAME_BUFFER_BYTES, 2 * len(piece))))
-        self._frame[: len(piece)] = piece
-
-    def _take(self, frame: memoryview) -> None:
-        if self._held_back():
-            self._backlog.append(bytes(frame))
-        else:
-            self._serve(frame)
-            if perf_counter() > self._turn_ends:
-                self._yield()
+    # -- order and turns ----------------------------------------------------------------------------------------------
 
     def _held_back(self) -> bool:
         return self._waiting is not None or self._yielding or self._outbox.is_full or len(self._replies) > REPLIES_MAX
@@ -184,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         """Something that held requests back is over."""
         self._turn_ends = perf_counter() + TURN_S
         while self._backlog and not self._closed and not self._held_back():
-            self._serve(memoryview(bytearray(self._backlog.popleft())))
+            self._serve(memoryview(self._backlog.popleft()))
             if perf_counter() > self._turn_ends:
                 self._yield()
         if not self._closed:

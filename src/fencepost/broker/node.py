@@ -28,6 +28,7 @@ from fencepost.log.disk import Disk, SystemDisk
 log = logging.getLogger("fencepost")
 
 BACKLOG = 1024
+QUIET_S = 10
 OPEN_FILES = 100_000
 #: The name of a step of a transaction at which the process kills itself: for crash tests.
 CRASH_VARIABLE = "FENCEPOST_CRASH_AT"
@@ -115,9 +116,14 @@ class Node:
         self._connections.discard(connection)
 
     def close_idle_connections(self) -> None:
-        before = self.loop_time() - self.settings.connections_max_idle_ms / 1000
-        for connection in [c for c in self._connections if c.last_active < before]:
-            connection.close()
+        """And have those that are quiet keep no buffers."""
+        now = self.loop_time()
+        close_before = now - self.settings.connections_max_idle_ms / 1000
+        for connection in list(self._connections):
+            if connection.last_active < close_before:
+                connection.close()
+            elif connection.last_active < now - QUIET_S:
+                connection.idle()
 
 
 def _raise_open_files_limit() -> None:

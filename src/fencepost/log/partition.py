@@ -53,11 +53,6 @@ SETTLE_BYTES = 16 * 1024 * 1024
 COMPLAINT_INTERVAL_MS = 10_000
 
 
-def unreadable(error: OSError) -> KafkaError:
-    logger.error("a log cannot be read: %s", error)
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk cannot be read: {error}")
-
-
 class PartitionLog:
     def __init__(
         self, directory: PartitionDirectory, topic: str, partition: int, topic_id: bytes, config: LogConfig,
@@ -330,10 +325,8 @@ class PartitionLog:
 
         OFFSET_OUT_OF_RANGE outside of the log; nothing, and no error, from the readable end to the log's end.
         """
-        try:
+        with reading.errors_as_answers():
             return reading.read(self, offset, max_bytes, isolation, at_least_one_batch=at_least_one_batch)
-        except OSError as error:
-            raise unreadable(error) from error
 
     def replay(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Every whole batch from the one that holds `from_offset` to the log's end, for loading what it says.
@@ -348,17 +341,13 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int, isolation: Isolation) -> tuple[int, int, int] | None:
         """(offset, its timestamp, leader epoch) of the first readable record with at least this timestamp."""
-        try:
+        with reading.errors_as_answers():
             return lookup.offset_for_timestamp(self, timestamp, isolation)
-        except OSError as error:
-            raise unreadable(error) from error
 
     def max_timestamp_offset(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> tuple[int, int, int] | None:
         """(offset, its timestamp, leader epoch) of the first readable record with the greatest timestamp."""
-        try:
+        with reading.errors_as_answers():
             return lookup.max_timestamp(self, isolation)
-        except OSError as error:
-            raise unreadable(error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the greatest leader epoch up to `epoch`; (-1, -1) when there is none."""

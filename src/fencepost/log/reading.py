@@ -3,6 +3,7 @@
 Invariant: nothing at or beyond the high watermark (read_committed: the last stable offset) is ever returned.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from fencepost.errors import ErrorCode, KafkaError
@@ -15,8 +16,22 @@ from fencepost.log.txn_index import AbortedTransaction
 if TYPE_CHECKING:
     from fencepost.log.partition import PartitionLog
 
+logger = logging.getLogger(__name__)
+
 #: Up to this size a read returns the bytes themselves.
 INLINE_BYTES = 32 * 1024
+
+
+class errors_as_answers:  # noqa: N801 - used like a function, and quicker than one
+    """A disk that cannot be read is an answer to the reader, not a reason to stop."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            logger.error("a log cannot be read: %s", error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk cannot be read: {error}") from error
 
 
 def read(

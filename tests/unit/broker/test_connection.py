@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from fencepost.broker import connection as module
 from fencepost.broker.connection import Connection
 from fencepost.broker.dispatch import Handler, Reply
 from fencepost.errors import ErrorCode, KafkaError
@@ -257,12 +256,6 @@ def test_what_is_not_a_request_closes_the_connection(bad, caplog):
     feed(connection, bad)
     assert transport.aborted and transport.take() == b""
     assert len(caplog.records) == 1
-
-
-def test_an_announced_size_costs_no_memory_before_the_bytes_come():
-    connection, _ = connect(lambda call: {}, max_request_bytes=2**31 - 1)
-    feed(connection, struct.pack(">i", 2**31 - 1) + b"x")
-    assert len(connection.get_buffer(-1)) <= module.FIRST_FRAME_BUFFER_BYTES
 
 
 def test_an_error_that_escapes_a_handler_becomes_the_answers_error_code(caplog):

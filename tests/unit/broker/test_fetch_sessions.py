@@ -19,7 +19,11 @@ def request(session_id=0, epoch=0, partitions=(), forgotten=()):
                 topic_id=None,
                 partitions=[
                     Struct(
-                        partition=p, fetch_offset=o, partition_max_bytes=1, current_leader_epoch=-1, last_fetched_epoch=-1
+                        partition=p,
+                        fetch_offset=o,
+                        partition_max_bytes=1,
+                        current_leader_epoch=-1,
+                        last_fetched_epoch=-1,
                     )
                     for p, o in partitions
                 ],

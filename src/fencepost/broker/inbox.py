@@ -1,0 +1,81 @@
+"""The way into a connection: bytes from the socket become whole frames, wherever they were cut.
+
+All connections read into one scratch buffer, because an event loop serves them one at a time; frames that arrive whole
+are served from there, without a copy. A connection whose frames arrive in pieces gets a buffer of its own and keeps it
+while it is busy. That buffer grows with the bytes that really came, so that announcing 2 GB costs nothing.
+
+A frame is a view into one of these buffers and good until the next read: who needs it longer makes a copy.
+"""
+
+from collections.abc import Iterator
+
+from fencepost.errors import Malformed
+from fencepost.wire.frame import SIZE
+
+SCRATCH_BYTES = 256 * 1024
+OWN_BYTES = 256 * 1024
+#: With less room than this at its end, what is left of a buffer is moved to its beginning.
+ROOM_BYTES = 64 * 1024
+#: A larger buffer is given back as soon as it is empty.
+KEPT_BYTES = 1024 * 1024
+
+_scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+
+class Inbox:
+    __slots__ = ("_end", "_max_frame_bytes", "_own", "_start")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._own: memoryview | None = None
+        self._start = 0  # what is not yet served of our own buffer
+        self._end = 0
+
+    def room(self) -> memoryview:
+        """Where the next bytes go."""
+        return _scratch if self._own is None else self._own[self._end :]
+
+    def frames(self, count: int) -> Iterator[memoryview]:
+        """The frames that are whole now that `count` bytes came. To be run to its end, or the connection is over.
+
+        Raises Malformed for a frame that is larger than allowed.
+        """
+        if self._own is None:
+            buffer, start, end = _scratch, 0, count
+        else:
+            buffer, start, end = self._own, self._start, self._end + count
+        while end - start >= SIZE.size:
+            (size,) = SIZE.unpack_from(buffer, start)
+            if not 0 <= size <= self._max_frame_bytes:
+                raise Malformed(
+                    f"a frame of {size} bytes was announced (socket.request.max.bytes={self._max_frame_bytes})"
+                )
+            after = start + SIZE.size + size
+            if after > end:
+                break
+            yield buffer[start + SIZE.size : after]
+            start = after
+        self._keep(buffer, start, end)
+
+    def release(self) -> None:
+        """Give the buffer back if nothing is in it: the connection has nothing to do."""
+        if self._start == self._end:
+            self._own = None
+
+    def _keep(self, buffer: memoryview, start: int, end: int) -> None:
+        """Hold on to the piece of a frame, with room behind it for more."""
+        piece = end - start
+        if piece == 0:
+            self._start = self._end = 0
+            if self._own is not None and len(self._own) > KEPT_BYTES:
+                self._own = None
+            return
+        own = self._own
+        if own is not None and len(own) - end >= ROOM_BYTES:
+            self._start, self._end = start, end
+            return
+        if own is None or piece > len(own) - ROOM_BYTES:
+            # Never resized in place: the event loop may still hold a view of the old one.
+            own = memoryview(bytearray(max(OWN_BYTES, 2 * piece)))
+        own[:piece] = buffer[start:end]
+        self._own, self._start, self._end = own, 0, piece
