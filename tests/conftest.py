@@ -29,16 +29,16 @@ pytest.register_assert_rewrite("tests.clients")
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: What the client tests rely on: short timeouts are allowed, and what is due is done at once.
+#: What the client tests rely on: short timeouts are allowed, and groups and timed-out transactions move at once.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
-    "log.cleaner.backoff.ms": "100",
-    "log.retention.check.interval.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
-#: The same for a wait that only Apache Kafka has.
-APACHE_SETTINGS = {**SETTINGS, "log.initial.task.delay.ms": "100"}
+#: For tests that wait for retention or compaction.
+BUSY_SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "100"}
+#: All of that, and a wait that only Apache Kafka has.
+APACHE_SETTINGS = {**SETTINGS, **BUSY_SETTINGS, "log.initial.task.delay.ms": "100"}
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
@@ -177,17 +177,23 @@ def broker(start_broker: Callable[..., RunningBroker], is_original: bool) -> Run
 
 
 @pytest.fixture(scope="session")
-def bootstrap(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[str]:
-    """HOST:PORT of the broker under test."""
+def original(pytestconfig: pytest.Config) -> Iterator[str]:
+    """HOST:PORT of the other Kafka that the tests run on."""
     if given := pytestconfig.getoption("--bootstrap"):
         yield given
-    elif pytestconfig.getoption("--apache-kafka"):
-        from bench.harness import brokers
+        return
+    from bench.harness import brokers
 
-        with brokers.running("kafka", APACHE_SETTINGS) as kafka:
-            yield kafka.bootstrap_servers
-    else:
-        yield request.getfixturevalue("broker").bootstrap
+    with brokers.running("kafka", APACHE_SETTINGS) as kafka:
+        yield kafka.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest, is_original: bool) -> str:
+    """HOST:PORT of the broker under test."""
+    if is_original:
+        return request.getfixturevalue("original")
+    return request.getfixturevalue("broker").bootstrap
 
 
 @pytest.fixture(scope="session")
@@ -203,7 +209,10 @@ def unique(prefix: str) -> str:
 @pytest.fixture(scope="session")
 def topic(admin: AdminClient) -> Callable[..., str]:
     """Creates topics with names of their own: `topic(partitions=3, config={"cleanup.policy": "compact"})`."""
+    return topic_maker(admin)
 
+
+def topic_maker(admin: AdminClient) -> Callable[..., str]:
     def create(
         partitions: int = 1, *, config: Mapping[str, Any] | None = None, name: str | None = None, prefix: str = "topic"
     ) -> str:

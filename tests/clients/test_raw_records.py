@@ -427,7 +427,7 @@ class TestListOffsets:
     def test_every_special_timestamp_has_its_offset(
         self, wire: Wire, topic: MakeTopic, timestamp: int, version: int, offset: int
     ) -> None:
-        name = topic()
+        name = topic(config={"retention.ms": -1})
         for at in (1000, 3000, 2000):
             produce(wire, name, batch(b"a", timestamp=at))
         answer = wire.ask(

@@ -3,13 +3,34 @@
 from collections.abc import Callable
 from typing import ClassVar
 
+import pytest
+from confluent_kafka.admin import AdminClient
+
 from tests.clients.confluent import Confluent
 from tests.clients.facade import COMMITTED, UNCOMMITTED, Client, Message, Spot
-from tests.conftest import unique, wait_until
+from tests.conftest import BUSY_SETTINGS, RunningBroker, topic_maker, unique, wait_until
 
 CLIENT = Confluent
 
 MakeTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def bootstrap(request: pytest.FixtureRequest, is_original: bool, start_broker: Callable[..., RunningBroker]) -> str:
+    """A broker that looks for something to delete or to compact ten times a second."""
+    if is_original:
+        return request.getfixturevalue("original")
+    return start_broker(BUSY_SETTINGS).bootstrap
+
+
+@pytest.fixture(scope="module")
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture(scope="module")
+def topic(admin: AdminClient) -> MakeTopic:
+    return topic_maker(admin)
 
 
 class TestRetention:

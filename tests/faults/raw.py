@@ -22,7 +22,7 @@ from fencepost.wire.varint import read_unsigned
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
-API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 18, 19, 22
+API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, INIT_PRODUCER_ID = 18, 19, 20, 22
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, WRITE_TXN_MARKERS, TXN_OFFSET_COMMIT = 24, 25, 26, 27, 28
 DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 61, 65, 66
 
@@ -171,6 +171,7 @@ class Session:
         *,
         sequence: int | None = None,
         compression: Compression = Compression.NONE,
+        record_key: str | None = None,
     ) -> bytearray:
         """The next batch for a partition; with `sequence`, one that does not count."""
         key = (topic, partition)
@@ -178,7 +179,7 @@ class Session:
             sequence = self.sequences.get(key, 0)
             self.sequences[key] = sequence + len(values)
         return encode_batch(
-            [Record(None, value.encode(), now_ms()) for value in values],
+            [Record(record_key and record_key.encode(), value.encode(), now_ms()) for value in values],
             compression=compression,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -256,6 +257,10 @@ class Kafka(RawClient):
     def metadata(self, names: Sequence[str] | None) -> Any:
         topics = None if names is None else [{"name": name} for name in names]
         return self.call(METADATA, 12, topics=topics, allow_auto_topic_creation=False)
+
+    def delete_topic(self, name: str) -> ErrorCode:
+        answer = self.call(DELETE_TOPICS, 4, topic_names=[name], timeout_ms=10_000)
+        return ErrorCode(answer.responses[0].error_code)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -12,14 +12,18 @@ import pytest
 
 from tests.faults.conftest import MakeBroker
 from tests.faults.history import Copier, History, Outcome, Partition, anomalies
-from tests.faults.observe import observe
+from tests.faults.observe import observe, settled
 from tests.faults.process import BrokerProcess
+from tests.faults.raw import READ_UNCOMMITTED, Kafka
 from tests.faults.seeds import chosen_seed, replayable
 from tests.faults.workload import (
     CopyingMember,
     IdempotentWriter,
+    LedgerWriter,
+    OversleepingWriter,
     Reader,
     SecondProtocolWriter,
+    TopicChurner,
     TransactionalWriter,
     Worker,
     World,
@@ -34,7 +38,15 @@ SOURCE: Partition = ("elsewhere", 0)
 JOB = Copier("copiers", "orders", "copies")
 
 #: Small segments, so that rolling, snapshots and indexes of several segments are part of every recovery.
-SETTINGS = {"log.segment.bytes": "60000", "log.index.interval.bytes": "200"}
+SETTINGS = {"log.segment.bytes": "60000", "log.index.interval.bytes": "200", "log.cleaner.backoff.ms": "300"}
+LEDGER: Partition = ("ledger", 0)
+#: Compacted as often as possible, markers and all.
+LEDGER_CONFIG = {
+    "cleanup_policy": "compact",
+    "segment_bytes": "3000",
+    "min_cleanable_dirty_ratio": "0.01",
+    "delete_retention_ms": "100",
+}
 
 
 class Nemesis:
@@ -86,11 +98,16 @@ def test_everything_adds_up_after_kills_and_pauses_under_load(make_broker: MakeB
             for topic in ("orders", "invoices", "shipments", "copies"):
                 client.create_topic(topic, 2)
             client.create_topic("elsewhere")
+            client.create_topic("ledger", **LEDGER_CONFIG)
         workers = run(broker, history, rng)
         groups = [(JOB.group, where) for where in ORDERS]
         groups += [(f"group of {worker.name}", SOURCE) for worker in workers if worker.name.startswith("t")]
         with broker.client() as client:
             final = observe(client, [*ORDERS, *BOOKED, *COPIES], groups)
+            check_ledger(client, [worker for worker in workers if isinstance(worker, LedgerWriter)])
+            for worker in workers:
+                if isinstance(worker, TopicChurner):
+                    assert client.read("churned", 0).values == worker.expected
         assert anomalies(history, final) == []
         assert {transaction.outcome for transaction in history.transactions} >= {Outcome.COMMITTED, Outcome.ABORTED}
 
@@ -108,6 +125,10 @@ def run(broker: BrokerProcess, history: History, rng: random.Random) -> list[Wor
         TransactionalWriter(world, "t2", chance(), BOOKED, SOURCE),
         SecondProtocolWriter(world, "t3", chance(), BOOKED, SOURCE),
         SecondProtocolWriter(world, "t4", chance(), BOOKED, SOURCE),
+        OversleepingWriter(world, "t5", chance(), BOOKED, SOURCE),
+        LedgerWriter(world, "l1", chance(), LEDGER),
+        LedgerWriter(world, "l2", chance(), LEDGER),
+        TopicChurner(world, "d1", chance(), "churned"),
         CopyingMember(world, "c1", chance(), JOB),
         CopyingMember(world, "c2", chance(), JOB),
         Reader(world, "r1", chance(), [*ORDERS, *BOOKED, *COPIES]),
@@ -125,6 +146,18 @@ def run(broker: BrokerProcess, history: History, rng: random.Random) -> list[Wor
     for worker in workers:
         assert worker.done, f"{worker.name} got nothing done"
     return workers
+
+
+def check_ledger(client: Kafka, writers: list[LedgerWriter]) -> None:
+    """After compaction the last committed value of every key is there, and nothing that was aborted."""
+    settled(client, [LEDGER])
+    view = client.read(*LEDGER)
+    last = {(record.key or b"").decode(): (record.value or b"").decode() for record in view.records}
+    for writer in writers:
+        assert {key: value for key, value in last.items() if key.startswith(writer.name)} == writer.last
+        assert not writer.aborted.intersection(view.values)
+    everything = client.read(*LEDGER, READ_UNCOMMITTED)
+    assert everything.offsets == sorted(set(everything.offsets))
 
 
 def test_a_broker_killed_while_it_starts_starts_the_next_time(make_broker: MakeBroker) -> None:

@@ -14,11 +14,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from fencepost.errors import ErrorCode
 from tests.faults.history import Copier, History, Outcome, Partition, Seen, Transaction, Write
-from tests.faults.raw import RETRY_INIT, Address, Kafka, Session
+from tests.faults.raw import RETRY_INIT, RETRY_PRODUCE, Address, Kafka, Refused, Session
 
 T = TypeVar("T")
 #: How long a worker may take for one thing, all repetitions together, before it gives up and the test fails.
 PATIENCE_S = 90.0
+FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
 
 
 class World:
@@ -172,20 +173,68 @@ class TransactionalWriter(Worker):
         return Outcome.ABORTED
 
 
-class SecondProtocolWriter(Worker):
+class RawWorker(Worker):
+    """One that speaks the protocol by hand and repeats every request over new connections until it is answered."""
+
+    def __init__(self, world: World, name: str, rng: random.Random) -> None:
+        self._client: Kafka | None = None
+        super().__init__(world, name, rng)
+
+    def _run(self) -> None:
+        super()._run()
+        if self._client is not None:
+            self._client.close()
+
+    def until_accepted(self, what: Callable[[Kafka], ErrorCode], name: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            code = self.ask(what)
+            if code is ErrorCode.NONE:
+                return
+            if code not in RETRY_INIT and code not in RETRY_PRODUCE:
+                raise WasRefused(name, code)
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{name} of {self.name} was put off for {PATIENCE_S} s: {code.name}")
+            time.sleep(0.01)
+
+    def ask(self, what: Callable[[Kafka], T]) -> T:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                if self._client is None:
+                    self._client = Kafka(self.world.address, timeout_s=10)
+                return what(self._client)
+            except OSError:
+                if self._client is not None:
+                    self._client.close()
+                    self._client = None
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+
+class WasRefused(Exception):
+    def __init__(self, what: str, code: ErrorCode) -> None:
+        super().__init__(f"{what} was refused: {code.name}")
+        self.code = code
+
+
+class SecondProtocolWriter(RawWorker):
     """KIP-890 by hand: Produce registers partitions, EndTxn gives the next epoch. Now and then a late request of an
     earlier epoch arrives, as after a pause: it must be refused."""
+
+    #: Long enough for every restart, unless the worker is one that oversleeps.
+    timeout_ms = 60_000
 
     def __init__(
         self, world: World, name: str, rng: random.Random, partitions: list[Partition], source: Partition
     ) -> None:
         self._partitions = partitions
         self._source = source
-        self._client: Kafka | None = None
         super().__init__(world, name, rng)
 
     def work(self) -> None:
-        session = self._ask(lambda client: client.init_producer(self.name))
+        session = self.ask(self._init)
         number = 0
         round_number = 0
         while not self.world.stopping.is_set():
@@ -200,20 +249,32 @@ class SecondProtocolWriter(Worker):
                 for write in writes:
                     self._produce(session, write)
                 self._commit_offset(session, round_number)
+                self.before_the_end()
                 self._end(session, wanted)
                 outcome = wanted
+            except WasRefused as error:
+                if not self.may_be_fenced or error.code not in FENCED:
+                    raise
+                session = self.ask(self._init)
             finally:
                 group = f"group of {self.name}"
                 self.world.history.ended(Transaction(self.name, writes, outcome, group, round_number))
-            if self.rng.random() < 0.2:
+            if outcome is not Outcome.UNKNOWN and self.rng.random() < 0.2:
                 self._be_late(before, writes[0].partition, wanted)
             self.done += 1
-        if self._client is not None:
-            self._client.close()
+
+    #: Whether the broker may have ended a transaction on its own.
+    may_be_fenced = False
+
+    def before_the_end(self) -> None:
+        """Something that takes time."""
+
+    def _init(self, client: Kafka) -> Session:
+        return client.init_producer(self.name, timeout_ms=self.timeout_ms)
 
     def _produce(self, session: Session, write: Write) -> None:
         batch = session.batch(*write.partition, [write.value])
-        self._until_accepted(
+        self.until_accepted(
             lambda client: client.produce(*write.partition, batch, transactional_id=self.name, version=12).error,
             "Produce",
         )
@@ -221,48 +282,101 @@ class SecondProtocolWriter(Worker):
     def _commit_offset(self, session: Session, offset: int) -> None:
         group = f"group of {self.name}"
         offsets = {self._source: offset}
-        self._until_accepted(lambda c: c.commit_offsets_in_transaction(session, group, offsets), "TxnOffsetCommit")
+        self.until_accepted(lambda c: c.commit_offsets_in_transaction(session, group, offsets), "TxnOffsetCommit")
 
     def _end(self, session: Session, outcome: Outcome) -> None:
-        self._until_accepted(lambda client: client.end(session, commit=outcome is Outcome.COMMITTED), "EndTxn")
+        self.until_accepted(lambda client: client.end(session, commit=outcome is Outcome.COMMITTED), "EndTxn")
 
     def _be_late(self, before: Session, where: Partition, outcome: Outcome) -> None:
         """The same producer, one epoch ago: a batch on its way for too long, and an EndTxn that says the opposite."""
         batch = before.batch(*where, [f"late of {self.name}"], sequence=self.rng.randint(0, 3))
-        code = self._ask(lambda c: c.produce(*where, batch, transactional_id=self.name, version=12).error)
+        code = self.ask(lambda c: c.produce(*where, batch, transactional_id=self.name, version=12).error)
         if code is ErrorCode.NONE:
             self.world.history.surprise(f"{self.name}: a batch of an earlier epoch was accepted")
-        code = self._ask(lambda client: client.end(before, commit=outcome is not Outcome.COMMITTED))
+        code = self.ask(lambda client: client.end(before, commit=outcome is not Outcome.COMMITTED))
         if code is ErrorCode.NONE:
             self.world.history.surprise(f"{self.name}: an EndTxn of an earlier epoch was accepted")
 
-    def _until_accepted(self, what: Callable[[Kafka], ErrorCode], name: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            code = self._ask(what)
-            if code is ErrorCode.NONE:
-                return
-            if code not in RETRY_INIT:
-                raise AssertionError(f"{name} of {self.name} was refused: {code.name}")
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{name} of {self.name} was put off for {PATIENCE_S} s: {code.name}")
-            time.sleep(0.01)
 
-    def _ask(self, what: Callable[[Kafka], T]) -> T:
-        """Repeat over new connections until there is an answer."""
-        deadline = time.monotonic() + PATIENCE_S
+class OversleepingWriter(SecondProtocolWriter):
+    """Pauses longer than its transaction timeout now and then, wakes up and goes on as if nothing had happened."""
+
+    timeout_ms = 600
+    may_be_fenced = True
+
+    def before_the_end(self) -> None:
+        if self.rng.random() < 0.3:
+            time.sleep(self.rng.uniform(0.3, 1.2))
+
+
+class LedgerWriter(RawWorker):
+    """Keeps the last value of a few keys on a compacted topic, in transactions of which some are aborted."""
+
+    def __init__(self, world: World, name: str, rng: random.Random, where: Partition) -> None:
+        self._where = where
+        self.last: dict[str, str] = {}  #: key → the last value that was committed
+        self.aborted: set[str] = set()
+        self.written = 0
+        super().__init__(world, name, rng)
+
+    def work(self) -> None:
+        session = self.ask(lambda client: client.init_producer(self.name))
+        while not self.world.stopping.is_set():
+            commit = self.rng.random() < 0.7
+            changes = {}
+            for _ in range(self.rng.randint(1, 4)):
+                key = f"{self.name}-{self.rng.randrange(5)}"
+                changes[key] = f"{key}={self.written}"
+                self.written += 1
+                batch = session.batch(*self._where, [changes[key]], record_key=key)
+                self.until_accepted(
+                    lambda c, b=batch: c.produce(*self._where, b, transactional_id=self.name, version=12).error,
+                    "Produce",
+                )
+            self.until_accepted(lambda client, commit=commit: client.end(session, commit=commit), "EndTxn")
+            if commit:
+                self.last.update(changes)
+            else:
+                self.aborted.update(changes.values())
+            self.done += 1
+
+
+class TopicChurner(RawWorker):
+    """Creates a topic, writes to it, deletes it, and again under the same name: nothing may come back."""
+
+    def __init__(self, world: World, name: str, rng: random.Random, topic: str) -> None:
+        self._topic = topic
+        self.expected: list[str] = []  #: what the topic of the present round holds
+        super().__init__(world, name, rng)
+
+    def work(self) -> None:
+        number = 0
         while True:
-            try:
-                if self._client is None:
-                    self._client = Kafka(self.world.address, timeout_s=10)
-                return what(self._client)
-            except OSError:
-                if self._client is not None:
-                    self._client.close()
-                    self._client = None
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
+            self.ask(self._create)
+            self.expected = []
+            session = self.ask(lambda client: client.init_producer())
+            for _ in range(self.rng.randint(1, 5)):
+                value = f"{self.name}:{number}"
+                number += 1
+                batch = session.batch(self._topic, 0, [value])
+                self.until_accepted(lambda c, b=batch: c.produce(self._topic, 0, b).error, "Produce")
+                self.expected.append(value)
+            self.done += 1
+            if self.world.stopping.wait(0.05):
+                return
+            self.ask(self._delete)
+
+    def _create(self, client: Kafka) -> None:
+        try:
+            client.create_topic(self._topic)
+        except Refused as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # the answer to the first attempt was lost
+                raise
+
+    def _delete(self, client: Kafka) -> None:
+        code = client.delete_topic(self._topic)
+        if code not in {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}:
+            raise WasRefused("DeleteTopics", code)
 
 
 class CopyingMember(Worker):

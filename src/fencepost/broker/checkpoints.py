@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 from fencepost.clock import Clock, Handle
 from fencepost.errors import Malformed
@@ -21,42 +22,55 @@ logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
 
+#: The starts first: recovering or compacting more than needed is harmless, bringing deleted records back is not.
+FILES = (checkpoint.LOG_STARTS, checkpoint.RECOVERY_POINTS, checkpoint.CLEANER_OFFSETS)
+
 
 class Checkpoints:
     def __init__(self, disk: Disk, data_dir: str, logs: Callable[[], Iterable[PartitionLog]]) -> None:
         self._disk = disk
-        self._recovery_path = os.path.join(data_dir, checkpoint.RECOVERY_POINTS)
-        self._starts_path = os.path.join(data_dir, checkpoint.LOG_STARTS)
+        self._data_dir = data_dir
         self._logs = logs
         self._lock = threading.Lock()
         self._generation = 0
         self._timer: Handle | None = None
-        self.recovery_points: Offsets = {}
-        self.log_starts: Offsets = {}
+        self._written: dict[str, Offsets] = {}
+
+    @property
+    def recovery_points(self) -> Offsets:
+        return self._written[checkpoint.RECOVERY_POINTS]
+
+    @property
+    def log_starts(self) -> Offsets:
+        return self._written[checkpoint.LOG_STARTS]
+
+    @property
+    def cleaned(self) -> Offsets:
+        return self._written[checkpoint.CLEANER_OFFSETS]
 
     def load(self) -> None:
-        """What the last broker wrote. A file that cannot be read only means more to recover."""
-        self.recovery_points = self._load(self._recovery_path)
-        self.log_starts = self._load(self._starts_path)
+        """What the last broker wrote. A file that cannot be read only means more to recover, or to compact."""
+        for name in FILES:
+            self._written[name] = self._load(os.path.join(self._data_dir, name))
 
     def write(self) -> None:
         """Write what has changed; it is durable when this returns. Raises OSError."""
-        recovery_points, log_starts = self._collect()
+        offsets = self._collect()
         with self._lock:
             self._generation += 1
-            self._replace(recovery_points, log_starts)
+            self._replace(offsets)
 
     def every(self, interval_ms: int, clock: Clock, worker: Worker) -> None:
         """Write regularly on a background thread, until `stop`."""
 
         def due() -> None:
-            recovery_points, log_starts = self._collect()
+            offsets = self._collect()
             generation = self._generation
 
             def work() -> None:
                 with self._lock:
                     if generation == self._generation:
-                        self._replace(recovery_points, log_starts)
+                        self._replace(offsets)
 
             worker.submit(work, _report)
             self._timer = clock.call_later(interval_ms, due)
@@ -75,24 +89,23 @@ class Checkpoints:
             logger.warning("%s; logs are recovered from their start", error)
             return {}
 
-    def _collect(self) -> tuple[Offsets, Offsets]:
-        recovery_points: Offsets = {}
-        log_starts: Offsets = {}
-        for log in self._logs():
-            if log.recovery_point > 0:
-                recovery_points[log.topic, log.partition] = log.recovery_point
-            if log.log_start_offset > 0:
-                log_starts[log.topic, log.partition] = log.log_start_offset
-        return recovery_points, log_starts
+    def _collect(self) -> dict[str, Offsets]:
+        logs = list(self._logs())
+        return {
+            checkpoint.LOG_STARTS: _positive(logs, attrgetter("log_start_offset")),
+            checkpoint.RECOVERY_POINTS: _positive(logs, attrgetter("recovery_point")),
+            checkpoint.CLEANER_OFFSETS: _positive(logs, attrgetter("cleaned_offset")),
+        }
 
-    def _replace(self, recovery_points: Offsets, log_starts: Offsets) -> None:
-        # The starts first: recovering more than needed is harmless, bringing deleted records back is not.
-        if log_starts != self.log_starts:
-            checkpoint.write_offsets(self._disk, self._starts_path, log_starts)
-            self.log_starts = log_starts
-        if recovery_points != self.recovery_points:
-            checkpoint.write_offsets(self._disk, self._recovery_path, recovery_points)
-            self.recovery_points = recovery_points
+    def _replace(self, offsets: dict[str, Offsets]) -> None:
+        for name in FILES:
+            if offsets[name] != self._written[name]:
+                checkpoint.write_offsets(self._disk, os.path.join(self._data_dir, name), offsets[name])
+                self._written[name] = offsets[name]
+
+
+def _positive(logs: Iterable[PartitionLog], offset: Callable[[PartitionLog], int]) -> Offsets:
+    return {(log.topic, log.partition): offset(log) for log in logs if offset(log) > 0}
 
 
 def _report(error: BaseException | None) -> None:

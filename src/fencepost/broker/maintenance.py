@@ -44,7 +44,7 @@ class Maintenance:
 
     async def _retention(self) -> None:
         for partition in self._node.topics.logs():
-            maintenance.maintain(partition)
+            maintenance.maintain(partition, compact=self._node.settings.log_cleaner_enable)
             await asyncio.sleep(0)  # with thousands of partitions, others get their turn in between
 
     async def _compaction(self) -> None:

@@ -102,14 +102,8 @@ class TopicRegistry:
     async def close(self) -> None:
         """Close every log; the next start has nothing to recover unless the disk failed."""
         self._checkpoints.stop()
-        clean = self._lock is not None
-        for log in self.logs():
-            try:
-                clean = clean and not log.failed
-                log.close()
-            except OSError as error:
-                clean = False
-                logger.error("%s-%d was not closed cleanly: %s", log.topic, log.partition, error)
+        closed = await asyncio.gather(*map(self._close_log, self.logs()))
+        clean = self._lock is not None and all(closed)
         try:
             if self._lock is not None:
                 self._checkpoints.write()
@@ -121,6 +115,21 @@ class TopicRegistry:
             # What still runs there removes deleted files; the loop goes on meanwhile to take their outcome.
             await asyncio.to_thread(self._executor.shutdown)
         self._let_go()
+
+    async def _close_log(self, log: PartitionLog) -> bool:
+        """Whether it has nothing to recover. The logs sync side by side."""
+        if log.failed:
+            return False
+        try:
+            finish = log.prepare_close()
+            if finish is not None and self._executor is not None:
+                await asyncio.get_running_loop().run_in_executor(self._executor, finish)
+            elif finish is not None:
+                finish()
+        except OSError as error:
+            logger.error("%s-%d was not closed cleanly: %s", log.topic, log.partition, error)
+            return False
+        return True
 
     def _let_go(self) -> None:
         self._catalogue.close()
@@ -165,6 +174,7 @@ class TopicRegistry:
             clean_shutdown=clean_shutdown,
             recovery_point=self._checkpoints.recovery_points.get(place, 0),
             log_start_offset=self._checkpoints.log_starts.get(place, 0),
+            cleaned_offset=self._checkpoints.cleaned.get(place, 0),
             on_progress=self._on_progress,
         )
         self._logs[place] = log

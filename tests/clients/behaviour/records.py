@@ -81,7 +81,7 @@ class Records:
         assert [(m.key, m.value) for m in open_client(reader).read_all(name)] == pairs
 
     def test_a_topic_with_create_time_keeps_the_producers_timestamps(self, client: Client, topic: MakeTopic) -> None:
-        name = topic(config={"message.timestamp.type": "CreateTime"})
+        name = topic(config={"message.timestamp.type": "CreateTime", "retention.ms": -1})
         times = [1, 1_600_000_000_000, int(time.time() * 1000)]
         client.producer().deliver(*(Message(name, b"v", timestamp=at) for at in times))
         found = client.read_all(name)
