@@ -29,7 +29,7 @@ LEAVES: dict[str, st.SearchStrategy[Any]] = {
     **PRIMITIVES,
     "error_code": ERROR_CODES,
     "partition_error_code": ERROR_CODES,
-    "*_ms int64": st.integers(-1, 2**32).map(lambda seconds: seconds * 1000 if seconds >= 0 else -1),
+    "*_ms int64": st.integers(0, 2**32).map(lambda seconds: seconds * 1000),
 }
 
 
