@@ -7,13 +7,32 @@
     ├── Malformed             bytes from outside that are not what they claim to be
     ├── ConfigError           a setting that does not exist or cannot have that value
     ├── DataDirectoryLocked   another broker serves this directory
-    └── InvariantBroken       a bug of ours: never caused by a peer, never answered, always logged
+    ├── InvariantBroken       a bug of ours: never caused by a peer, never answered, always logged
+    └── ClientError           what a client of a cluster meets
+        ├── BootstrapFailed      no address answered; says which ones, and why each did not
+        ├── ConnectionLost       a broker hung up or stayed silent: the request may or may not have been carried out
+        ├── GaveUp               tried again until the time was up; says what was answered last
+        ├── KernelsUnavailable   numba, NumPy or PyArrow is not installed
+        ├── Unsupported          the broker is too old (or too new) for what is asked of it
+        ├── Refused              a broker said no with an error code that has no class of its own; also a KafkaError
+        ├── TopicNotFound        there is no such topic, or no such partition of it
+        ├── OffsetsOutOfRange    records that were to be read are gone
+        ├── WriteFailed          records could not be written: the transaction has to be aborted
+        ├── Fenced               a newer producer has the transactional id: stop, and undo nothing
+        ├── TransactionFailed    not committed, for certain: the work may be done again
+        │   └── TransactionTimedOut  ... because the coordinator aborted it after `transaction.timeout.ms`
+        └── OutcomeUnknown       committed or not, nobody here knows: fence, then read what is committed
 
 `KafkaError` is for what a peer can cause and Kafka has a code for. `Malformed` closes the connection unless the layer
 that catches it knows a better code (a corrupt batch is CORRUPT_MESSAGE to its producer, not a reason to hang up).
+
+`TransactionFailed`, `Fenced` and `OutcomeUnknown` are three because they ask for three things. Work that failed is done
+again; a fenced producer must not try, or two of them would take the id from each other for ever; after an unknown
+outcome doing it again could double it, and aborting could undo what others have already read.
 """
 
 import enum
+from collections.abc import Mapping
 
 
 class ErrorCode(enum.IntEnum):
@@ -166,6 +185,10 @@ class KafkaError(FencepostError):
         self.code = code
         self.message = message
 
+    def __reduce__(self) -> tuple[type["KafkaError"], tuple[ErrorCode, str]]:
+        """Errors travel between processes."""
+        return type(self), (self.code, self.message)
+
 
 class Malformed(FencepostError):
     """Bytes from outside that are not what they claim to be."""
@@ -181,3 +204,67 @@ class DataDirectoryLocked(FencepostError):
 
 class InvariantBroken(FencepostError):
     """A bug of ours. State is left as it was; the request that met it gets UNKNOWN_SERVER_ERROR."""
+
+
+class ClientError(FencepostError):
+    """What a client of a cluster meets."""
+
+
+class BootstrapFailed(ClientError):
+    """No bootstrap address led to a broker."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(dict(reasons))
+        self.reasons = dict(reasons)  #: by address
+
+    def __str__(self) -> str:
+        tried = "; ".join(f"{address}: {reason}" for address, reason in self.reasons.items())
+        return f"no broker answers at bootstrap.servers ({tried})"
+
+
+class ConnectionLost(ClientError):
+    """A broker hung up or stayed silent. What was asked of it may or may not have been carried out."""
+
+
+class GaveUp(ClientError):
+    """Tried again until the time was up."""
+
+
+class KernelsUnavailable(ClientError):
+    """What turns records into columns and back cannot be loaded; the message says what to install."""
+
+
+class Unsupported(ClientError):
+    """The broker and this client have no version of a request in common."""
+
+
+class Refused(ClientError, KafkaError):
+    """A broker said no with a code that has no class of its own."""
+
+
+class TopicNotFound(ClientError):
+    """There is no such topic or partition."""
+
+
+class OffsetsOutOfRange(ClientError):
+    """Records that were to be read are gone: deleted by retention, or with their topic."""
+
+
+class WriteFailed(ClientError):
+    """Records could not be written. Some of the transaction may be in the log, so it has to be aborted."""
+
+
+class Fenced(ClientError):
+    """A newer producer has the transactional id. What was left open is its affair now."""
+
+
+class TransactionFailed(ClientError):
+    """The transaction is not committed and will not be."""
+
+
+class TransactionTimedOut(TransactionFailed):
+    """The coordinator aborted the transaction because it was open for longer than its timeout."""
+
+
+class OutcomeUnknown(ClientError):
+    """A commit was sent, and whether it was carried out could not be learned."""

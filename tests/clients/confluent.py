@@ -14,6 +14,14 @@ TIMEOUT_S = 20.0
 QUICK = {"reconnect.backoff.ms": 10, "retry.backoff.ms": 10, "topic.metadata.refresh.fast.interval.ms": 20}
 
 
+def not_now(_: Any) -> None:
+    """Takes the errors that concern the client as a whole.
+
+    Without such a function confluent-kafka raises a fatal one from wherever it happens to be, which may be amid the
+    reports of deliveries. Each of those, and the next call, tells the same.
+    """
+
+
 @contextlib.contextmanager
 def named_errors() -> Iterator[None]:
     try:
@@ -170,6 +178,7 @@ class Confluent(Client):
             "message.timeout.ms": options["patience_ms"],
             "topic.metadata.propagation.max.ms": options["patience_ms"] // 2,
             "linger.ms": 1,
+            "error_cb": not_now,
             **QUICK,
         }
         if options["transactional_id"] is not None:

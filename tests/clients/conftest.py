@@ -1,4 +1,4 @@
-"""The client under test. A module of tests says which one: `CLIENT = Confluent`."""
+"""What the tests here share. A module of them says which client it tests: `CLIENT = Confluent`."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.facade import Client
+from tests.clients.raw import Wire
 from tests.clients.registry import CLIENTS
 from tests.conftest import RunningBroker
 
@@ -49,3 +50,10 @@ def strict_client(request: pytest.FixtureRequest, strict_broker: RunningBroker) 
 @pytest.fixture
 def strict_admin(strict_broker: RunningBroker) -> AdminClient:
     return AdminClient({"bootstrap.servers": strict_broker.bootstrap})
+
+
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[Wire]:
+    """A bare connection."""
+    with Wire(bootstrap) as opened:
+        yield opened

@@ -5,6 +5,7 @@ schemas, and a byte too many or too few is an error. So an answer counts only if
 """
 
 import dataclasses
+import enum
 import socket
 import struct
 import time
@@ -19,7 +20,9 @@ from kio.serial import entity_reader
 
 from fencepost.wire import messages
 
-API_VERSIONS = 18
+#: The API keys by name: `Key.END_TXN`.
+Key = enum.IntEnum("Key", {name.upper(): key for key, name in messages.api_names().items()})
+
 TIMEOUT_S = 20.0
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -74,7 +77,7 @@ class Wire:
     def is_open(self) -> bool:
         """Whether another request is answered."""
         try:
-            return self.ask(API_VERSIONS, 0).error_code == ErrorCode.none
+            return self.ask(Key.API_VERSIONS, 0).error_code == ErrorCode.none
         except (Closed, OSError):
             return False
 

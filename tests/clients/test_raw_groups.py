@@ -1,110 +1,15 @@
 """Groups by hand: the classic protocol in every version, and what is refused to whom."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.clients.raw import Wire, errors
+from tests.clients.raw import Key, Wire, errors
+from tests.clients.raw_groups import SUBSCRIPTION, Member
 from tests.conftest import unique, wait_until
 
 MakeTopic = Callable[..., str]
-
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 8, 9, 10
-JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE = 11, 12, 13, 14, 15
-
-SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
-
-
-@dataclass
-class Member:
-    """A member of a group: what it was told when it joined."""
-
-    wire: Wire
-    group: str
-    member_id: str = ""
-    generation: int = -1
-    instance_id: str | None = None
-    leader: str = ""
-    joined: Any = None
-
-    def join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> set[str]:
-        """Join, with the second request that version 4 and later want of a new member."""
-        return self.joined_with(version, self.send_join(version, protocols, **options), protocols, **options)
-
-    def send_join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> int:
-        fields = {
-            "group_id": self.group,
-            "session_timeout_ms": 10_000,
-            "rebalance_timeout_ms": 10_000,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
-            "protocol_type": "consumer",
-            "protocols": [{"name": name, "metadata": SUBSCRIPTION} for name in protocols],
-            **options,
-        }
-        return self.wire.send(JOIN, version, **fields)
-
-    def joined_with(
-        self, version: int, correlation_id: int, protocols: tuple[str, ...] = ("range",), **options: Any
-    ) -> set[str]:
-        answer = self.wire.receive(JOIN, version, correlation_id)
-        if errors(answer) == {"MEMBER_ID_REQUIRED"}:
-            self.member_id = answer.member_id
-            return self.join(version, protocols, **options)
-        if not errors(answer):
-            self.member_id, self.generation, self.leader = answer.member_id, answer.generation_id, answer.leader
-            self.joined = answer
-        return errors(answer)
-
-    def sync(self, version: int = 5, assignments: dict[str, bytes] | None = None) -> Any:
-        return self.wire.ask(SYNC, version, **self.sync_fields(assignments or {}))
-
-    def sync_fields(self, assignments: dict[str, bytes]) -> dict[str, Any]:
-        return {
-            "group_id": self.group,
-            "generation_id": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
-            "protocol_type": "consumer",
-            "protocol_name": "range",
-            "assignments": [{"member_id": who, "assignment": what} for who, what in assignments.items()],
-        }
-
-    def heartbeat(self, version: int = 4) -> set[str]:
-        return errors(
-            self.wire.ask(
-                HEARTBEAT,
-                version,
-                group_id=self.group,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.instance_id,
-            )
-        )
-
-    def leave(self, version: int = 5) -> set[str]:
-        fields: dict[str, Any] = {"group_id": self.group}
-        if version < 3:
-            fields["member_id"] = self.member_id
-        else:
-            fields["members"] = [{"member_id": self.member_id, "group_instance_id": self.instance_id}]
-        return errors(self.wire.ask(LEAVE, version, **fields))
-
-    def commit(self, topic: str, offset: int, version: int = 8, metadata: str = "") -> set[str]:
-        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": metadata}
-        return errors(
-            self.wire.ask(
-                OFFSET_COMMIT,
-                version,
-                group_id=self.group,
-                generation_id_or_member_epoch=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.instance_id,
-                topics=[{"name": topic, "partitions": [partition]}],
-            )
-        )
 
 
 @pytest.fixture
@@ -131,8 +36,8 @@ def group(wire: Wire) -> str:
     name = unique("group")
 
     def is_served() -> bool:
-        found = wire.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[name])
-        return not errors(found) and not errors(wire.ask(DESCRIBE, 5, groups=[name]))
+        found = wire.ask(Key.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[name])
+        return not errors(found) and not errors(wire.ask(Key.DESCRIBE_GROUPS, 5, groups=[name]))
 
     wait_until(is_served, "the group has a coordinator")
     return name
@@ -169,7 +74,7 @@ class TestLife:
         self, open_wire: Callable[[], Wire], group: str, member: Member
     ) -> None:
         second = Member(open_wire(), group)
-        answer = second.wire.receive(JOIN, 9, second.send_join())
+        answer = second.wire.receive(Key.JOIN_GROUP, 9, second.send_join())
         second.member_id = answer.member_id
         pending = second.send_join()
         assert wait_until(member.heartbeat, "a rebalance begins") == {"REBALANCE_IN_PROGRESS"}
@@ -179,10 +84,10 @@ class TestLife:
         assert member.leader == second.leader == member.member_id
         assert {each.member_id for each in member.joined.members} == {member.member_id, second.member_id}
         assert second.joined.members == ()
-        waiting = second.wire.send(SYNC, 5, **second.sync_fields({}))
+        waiting = second.wire.send(Key.SYNC_GROUP, 5, **second.sync_fields({}))
         told = member.sync(assignments={member.member_id: b"one", second.member_id: b"two"})
         assert bytes(told.assignment) == b"one"
-        assert bytes(second.wire.receive(SYNC, 5, waiting).assignment) == b"two"
+        assert bytes(second.wire.receive(Key.SYNC_GROUP, 5, waiting).assignment) == b"two"
 
     def test_the_protocol_is_one_that_all_members_speak(
         self, open_wire: Callable[[], Wire], wire: Wire, group: str
@@ -194,7 +99,7 @@ class TestLife:
         assert stranger.join(protocols=("roundrobin",)) == {"INCONSISTENT_GROUP_PROTOCOL"}
 
     def test_a_group_that_nobody_joined_has_no_members(self, wire: Wire, group: str) -> None:
-        (found,) = wire.ask(DESCRIBE, 5, groups=[group]).groups
+        (found,) = wire.ask(Key.DESCRIBE_GROUPS, 5, groups=[group]).groups
         assert (found.group_state, found.members) == ("Dead", ())
 
     def test_a_leader_that_joins_again_begins_a_new_generation(self, member: Member) -> None:
@@ -251,13 +156,15 @@ class TestRefusals:
         member = Member(wire, group)
         member.join(session_timeout_ms=200)
         member.sync(assignments={member.member_id: b"all"})
-        wait_until(lambda: wire.ask(DESCRIBE, 5, groups=[group]).groups[0].group_state == "Empty", "it is removed")
+        wait_until(
+            lambda: wire.ask(Key.DESCRIBE_GROUPS, 5, groups=[group]).groups[0].group_state == "Empty", "it is removed"
+        )
         assert member.heartbeat() == {"UNKNOWN_MEMBER_ID"}
 
 
 class TestOffsets:
     def fetch(self, wire: Wire, group: str, topics: list[dict[str, Any]] | None, **options: Any) -> Any:
-        answer = wire.ask(OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": topics}], **options)
+        answer = wire.ask(Key.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": topics}], **options)
         assert errors(answer) == set()
         return {
             (told.name, each.partition_index): (each.committed_offset, each.metadata)
@@ -278,7 +185,9 @@ class TestOffsets:
     def test_every_older_version_tells_the_same(self, wire: Wire, group: str, topic: MakeTopic, version: int) -> None:
         name = topic()
         Member(wire, group).commit(name, 5, metadata="note")
-        answer = wire.ask(OFFSET_FETCH, version, group_id=group, topics=[{"name": name, "partition_indexes": [0, 1]}])
+        answer = wire.ask(
+            Key.OFFSET_FETCH, version, group_id=group, topics=[{"name": name, "partition_indexes": [0, 1]}]
+        )
         assert errors(answer) == set()
         told = [(each.committed_offset, each.metadata) for each in answer.topics[0].partitions]
         assert told == [(5, "note"), (-1, "")]
@@ -293,7 +202,7 @@ class TestOffsets:
         name, groups = topic(), [unique("group") for _ in range(3)]
         for number, each in enumerate(groups):
             wait_until(lambda: not Member(wire, each).commit(name, number), "it is committed")  # noqa: B023
-        answer = wire.ask(OFFSET_FETCH, 8, groups=[{"group_id": each, "topics": None} for each in groups])
+        answer = wire.ask(Key.OFFSET_FETCH, 8, groups=[{"group_id": each, "topics": None} for each in groups])
         told = {each.group_id: each.topics[0].partitions[0].committed_offset for each in answer.groups}
         assert told == {each: number for number, each in enumerate(groups)}
 
@@ -301,9 +210,9 @@ class TestOffsets:
 class TestCoordinators:
     def test_every_kind_of_key_finds_its_coordinator(self, wire: Wire) -> None:
         for key_type in (0, 1):
-            answer = wire.ask(FIND_COORDINATOR, 4, key_type=key_type, coordinator_keys=["one", "two"])
+            answer = wire.ask(Key.FIND_COORDINATOR, 4, key_type=key_type, coordinator_keys=["one", "two"])
             assert {each.key for each in answer.coordinators} == {"one", "two"}
 
     def test_an_unknown_kind_of_key_is_refused(self, wire: Wire) -> None:
-        answer = wire.ask(FIND_COORDINATOR, 4, key_type=9, coordinator_keys=["one"])
+        answer = wire.ask(Key.FIND_COORDINATOR, 4, key_type=9, coordinator_keys=["one"])
         assert errors(answer) == {"INVALID_REQUEST"}

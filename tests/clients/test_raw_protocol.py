@@ -1,7 +1,7 @@
 """The protocol itself: every announced API in every announced version, and the rules of a connection."""
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,27 +9,20 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from fencepost.wire import messages
-from tests.clients.raw import API_VERSIONS, Closed, Wire, batch, errors, frame
-from tests.clients.test_raw_transactions import settled
+from tests.clients.raw import Closed, Key, Wire, batch, errors, frame
+from tests.clients.raw_transactions import settled
 from tests.conftest import unique
 
 MakeTopic = Callable[..., str]
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-
-
-@pytest.fixture
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
 def announced(bootstrap: str) -> dict[int, range]:
     """API key to versions, as the broker tells."""
     with Wire(bootstrap) as opened:
-        answer = opened.ask(API_VERSIONS, 3, client_software_name="raw", client_software_version="1")
+        answer = opened.ask(Key.API_VERSIONS, 3, client_software_name="raw", client_software_version="1")
     return {each.api_key: range(each.min_version, each.max_version + 1) for each in answer.api_keys}
 
 
@@ -48,7 +41,7 @@ class World:
 @pytest.fixture
 def world(wire: Wire, topic: MakeTopic) -> World:
     name, transactional_id = topic(partitions=2), unique("tx")
-    metadata = wire.ask(METADATA, 12, topics=[{"name": name}])
+    metadata = wire.ask(Key.METADATA, 12, topics=[{"name": name}])
     producer = settled(wire, transactional_id)
     return World(
         topic=name,
@@ -277,7 +270,7 @@ class TestEveryApi:
             assert set(announced[key]) - {0, 1, 2} <= set(range(table.first, table.last + 1))
         if name in BEFORE:
             first, version = BEFORE[name]
-            assert errors(wire.ask(KEYS[first], version, **self.fields(first, version, world))) == set()
+            assert errors(wire.ask(Key[first.upper()], version, **self.fields(first, version, world))) == set()
         for version in announced[key]:
             if version not in table:
                 continue
@@ -286,7 +279,7 @@ class TestEveryApi:
             assert wire.is_open()
 
     def fields(self, name: str, version: int, world: World) -> dict[str, Any]:
-        known = {field.name for field in messages.api(KEYS[name]).request.fields}
+        known = {field.name for field in messages.api(Key[name.upper()]).request.fields}
         return {key: value for key, value in REQUESTS[name](world).items() if key in known}
 
     def test_what_is_announced_has_a_request_here(self, announced: dict[int, range], is_original: bool) -> None:
@@ -295,20 +288,17 @@ class TestEveryApi:
             assert announced.keys() <= messages.api_names().keys()
 
 
-KEYS = {name: key for key, name in messages.api_names().items()}
-
-
 class TestApiVersions:
     def test_a_version_from_the_future_is_answered_in_version_0(self, wire: Wire, announced: dict[int, range]) -> None:
-        wire.send_bytes(struct.pack(">ihhih", 4 + 4 + 2 + 3, API_VERSIONS, 99, 7, -1) + b"\x00\x01\x02")
-        answer = wire.receive(API_VERSIONS, 0, 7)
+        wire.send_bytes(struct.pack(">ihhih", 4 + 4 + 2 + 3, Key.API_VERSIONS, 99, 7, -1) + b"\x00\x01\x02")
+        answer = wire.receive(Key.API_VERSIONS, 0, 7)
         assert answer.error_code == ErrorCode.unsupported_version
         told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-        assert told[API_VERSIONS] == (announced[API_VERSIONS][0], announced[API_VERSIONS][-1])
+        assert told[Key.API_VERSIONS] == (announced[Key.API_VERSIONS][0], announced[Key.API_VERSIONS][-1])
         assert wire.is_open()
 
     def test_the_second_transaction_protocol_is_finalised(self, wire: Wire) -> None:
-        answer = wire.ask(API_VERSIONS, 4, client_software_name="raw", client_software_version="1")
+        answer = wire.ask(Key.API_VERSIONS, 4, client_software_name="raw", client_software_version="1")
         supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
         finalised = {each.name: each.max_version_level for each in answer.finalized_features}
         assert supported["transaction.version"][1] == 2
@@ -316,12 +306,14 @@ class TestApiVersions:
         assert answer.finalized_features_epoch >= 0
 
     def test_a_client_whose_name_is_not_a_name_is_refused(self, wire: Wire) -> None:
-        answer = wire.ask(API_VERSIONS, 3, client_software_name="no blanks", client_software_version="1")
+        answer = wire.ask(Key.API_VERSIONS, 3, client_software_name="no blanks", client_software_version="1")
         assert errors(answer) == {"INVALID_REQUEST"}
 
 
 class TestConnection:
-    @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (METADATA, 99), (METADATA, -1), (PRODUCE, 2)])
+    @pytest.mark.parametrize(
+        ("key", "version"), [(999, 0), (-1, 0), (Key.METADATA, 99), (Key.METADATA, -1), (Key.PRODUCE, 2)]
+    )
     def test_an_unknown_api_or_version_closes_the_connection(self, wire: Wire, key: int, version: int) -> None:
         wire.send_bytes(struct.pack(">ihhih", 10, key, version, 1, -1))
         with pytest.raises(Closed):
@@ -333,8 +325,10 @@ class TestConnection:
             pytest.param(struct.pack(">i", 2**31 - 1), id="a frame of two gigabytes"),
             pytest.param(struct.pack(">i", -5), id="a frame of less than nothing"),
             pytest.param(b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", id="another protocol"),
-            pytest.param(struct.pack(">ihhih", 10, METADATA, 9, 1, 3000), id="a client id beyond the frame"),
-            pytest.param(struct.pack(">ihhih", 14, METADATA, 1, 1, -1) + b"\x7f\xff\xff\xff", id="a list that lies"),
+            pytest.param(struct.pack(">ihhih", 10, Key.METADATA, 9, 1, 3000), id="a client id beyond the frame"),
+            pytest.param(
+                struct.pack(">ihhih", 14, Key.METADATA, 1, 1, -1) + b"\x7f\xff\xff\xff", id="a list that lies"
+            ),
         ],
     )
     def test_garbage_closes_its_own_connection_and_no_other(self, bootstrap: str, wire: Wire, garbage: bytes) -> None:
@@ -357,21 +351,21 @@ class TestConnection:
             ("describe_configs", 4),
         ] * 4
         frames = [
-            frame(KEYS[name], version, number, TestEveryApi().fields(name, version, world))
+            frame(Key[name.upper()], version, number, TestEveryApi().fields(name, version, world))
             for number, (name, version) in enumerate(asked)
         ]
         wire.send_bytes(b"".join(frames))
         for number, (name, version) in enumerate(asked):
-            assert errors(wire.receive(KEYS[name], version, number)) == set()
+            assert errors(wire.receive(Key[name.upper()], version, number)) == set()
 
     def test_a_request_in_single_bytes_is_answered(self, wire: Wire) -> None:
-        for byte in frame(API_VERSIONS, 3, 77, {"client_software_name": "raw", "client_software_version": "1"}):
+        for byte in frame(Key.API_VERSIONS, 3, 77, {"client_software_name": "raw", "client_software_version": "1"}):
             wire.send_bytes(bytes([byte]))
-        assert errors(wire.receive(API_VERSIONS, 3, 77)) == set()
+        assert errors(wire.receive(Key.API_VERSIONS, 3, 77)) == set()
 
     def test_a_waiting_fetch_holds_up_only_its_own_connection(self, bootstrap: str, wire: Wire, world: World) -> None:
         waiting = wire.send(
-            FETCH,
+            Key.FETCH,
             12,
             max_wait_ms=15_000,
             min_bytes=1,
@@ -381,6 +375,6 @@ class TestConnection:
         )
         with Wire(bootstrap) as other:
             assert other.is_open()
-            other.ask(PRODUCE, 9, **REQUESTS["produce"](world))
-        answer = wire.receive(FETCH, 12, waiting)
+            other.ask(Key.PRODUCE, 9, **REQUESTS["produce"](world))
+        answer = wire.receive(Key.FETCH, 12, waiting)
         assert answer.responses[0].partitions[0].high_watermark == 1

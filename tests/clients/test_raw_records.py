@@ -1,118 +1,16 @@
 """Produce and Fetch by hand: every version, every refusal, fetch sessions, and idempotence to the letter."""
 
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from tests.clients.raw import Wire, batch, errors, stored
+from tests.clients.raw import Key, Wire, batch, errors, stored
+from tests.clients.raw_records import NOWHERE, ask_fetch, fetch, fetch_fields, id_of, produce, recount
 from tests.conftest import unique
 
 MakeTopic = Callable[..., str]
-
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 0, 1, 2, 3, 22, 23
-NOWHERE = b"\x07" * 16
-
-
-@pytest.fixture
-def wire(bootstrap: str) -> Iterator[Wire]:
-    with Wire(bootstrap) as opened:
-        yield opened
-
-
-def id_of(wire: Wire, name: str) -> bytes:
-    return wire.ask(METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0].topic_id.bytes
-
-
-def produce(
-    wire: Wire,
-    topic: str,
-    records: bytes | None,
-    version: int = 12,
-    *,
-    partition: int = 0,
-    acks: int = -1,
-    transactional_id: str | None = None,
-    topic_id: bytes = NOWHERE,
-) -> Any:
-    """The answer for the one partition."""
-    answer = wire.ask(
-        PRODUCE,
-        version,
-        transactional_id=transactional_id,
-        acks=acks,
-        timeout_ms=5000,
-        topic_data=[
-            {
-                "name": topic,
-                "topic_id": topic_id,
-                "partition_data": [{"index": partition, "records": records}],
-            }
-        ],
-    )
-    (told,) = answer.responses
-    (found,) = told.partition_responses
-    return found
-
-
-def fetch(wire: Wire, topic: str, offset: int = 0, version: int = 12, **options: Any) -> Any:
-    """The answer for partition 0 of the one topic."""
-    answer = ask_fetch(wire, version, {topic: {0: offset}}, **options)
-    assert errors(answer.error_code) == set() if version >= 7 else True
-    (told,) = answer.responses
-    (found,) = told.partitions
-    return found
-
-
-def ask_fetch(
-    wire: Wire,
-    version: int,
-    wanted: dict[str, dict[int, int]],
-    *,
-    topic_ids: dict[str, bytes] | None = None,
-    session: tuple[int, int] = (0, -1),
-    forgotten: dict[str, list[int]] | None = None,
-    partition: dict[str, Any] | None = None,
-    **options: Any,
-) -> Any:
-    return wire.ask(
-        FETCH, version, **fetch_fields(wanted, topic_ids or {}, session, forgotten or {}, partition or {}, options)
-    )
-
-
-def fetch_fields(
-    wanted: dict[str, dict[int, int]],
-    topic_ids: dict[str, bytes],
-    session: tuple[int, int],
-    forgotten: dict[str, list[int]],
-    partition: dict[str, Any],
-    options: dict[str, Any],
-) -> dict[str, Any]:
-    return {
-        "max_wait_ms": 0,
-        "min_bytes": 0,
-        "session_id": session[0],
-        "session_epoch": session[1],
-        "topics": [
-            {
-                "topic": name,
-                "topic_id": topic_ids.get(name, NOWHERE),
-                "partitions": [
-                    {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **partition}
-                    for number, offset in offsets.items()
-                ],
-            }
-            for name, offsets in wanted.items()
-        ],
-        "forgotten_topics_data": [
-            {"topic": name, "topic_id": topic_ids.get(name, NOWHERE), "partitions": numbers}
-            for name, numbers in forgotten.items()
-        ],
-        **options,
-    }
 
 
 class TestProduce:
@@ -129,14 +27,18 @@ class TestProduce:
     def test_without_acknowledgement_there_is_no_answer(self, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
         partition = {"index": 0, "records": batch(b"a")}
-        wire.send(PRODUCE, 9, acks=0, timeout_ms=5000, topic_data=[{"name": name, "partition_data": [partition]}])
+        wire.send(Key.PRODUCE, 9, acks=0, timeout_ms=5000, topic_data=[{"name": name, "partition_data": [partition]}])
         assert wire.is_open()
         assert stored(fetch(wire, name, max_wait_ms=5000, min_bytes=1).records)[0].values == (b"a",)
 
     def test_a_failure_without_acknowledgement_closes_the_connection(self, wire: Wire) -> None:
         partition = {"index": 0, "records": batch(b"a")}
         wire.send(
-            PRODUCE, 9, acks=0, timeout_ms=5000, topic_data=[{"name": unique("unknown"), "partition_data": [partition]}]
+            Key.PRODUCE,
+            9,
+            acks=0,
+            timeout_ms=5000,
+            topic_data=[{"name": unique("unknown"), "partition_data": [partition]}],
         )
         assert not wire.is_open()
 
@@ -181,27 +83,10 @@ class TestProduce:
         assert before - 0.01 <= answer.log_append_time.timestamp() <= time.time() + 0.01
 
 
-def recount(
-    records: bytes, *, count: int | None = None, last_delta: int | None = None, attributes: int | None = None
-) -> bytes:
-    """The batch with other numbers in its header, and a checksum that fits them."""
-    from crc32c import crc32c
-
-    changed = bytearray(records)
-    if attributes is not None:
-        struct.pack_into(">h", changed, 21, struct.unpack_from(">h", changed, 21)[0] | attributes)
-    if last_delta is not None:
-        struct.pack_into(">i", changed, 23, last_delta)
-    if count is not None:
-        struct.pack_into(">i", changed, 57, count)
-    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
-    return bytes(changed)
-
-
 class TestIdempotence:
     @pytest.fixture
     def producer(self, wire: Wire) -> tuple[int, int]:
-        answer = wire.ask(INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0)
+        answer = wire.ask(Key.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0)
         return answer.producer_id, answer.producer_epoch
 
     def test_any_of_the_last_five_batches_is_answered_with_its_offset_and_not_appended(
@@ -254,7 +139,7 @@ class TestIdempotence:
 
     def test_recovery_gives_the_same_id_with_the_next_epoch(self, wire: Wire, producer: tuple[int, int]) -> None:
         answer = wire.ask(
-            INIT_PRODUCER_ID,
+            Key.INIT_PRODUCER_ID,
             4,
             transactional_id=None,
             transaction_timeout_ms=0,
@@ -321,12 +206,12 @@ class TestFetch:
     def test_a_fetch_waits_for_records_and_no_longer(self, bootstrap: str, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
         waiting = wire.send(
-            FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, {"max_wait_ms": 15_000, "min_bytes": 1})
+            Key.FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, {"max_wait_ms": 15_000, "min_bytes": 1})
         )
         began = time.monotonic()
         with Wire(bootstrap) as other:
             produce(other, name, batch(b"a"))
-        answer = wire.receive(FETCH, 12, waiting)
+        answer = wire.receive(Key.FETCH, 12, waiting)
         assert time.monotonic() - began < 10
         assert stored(answer.responses[0].partitions[0].records)[0].values == (b"a",)
 
@@ -341,11 +226,11 @@ class TestFetch:
     ) -> None:
         name = topic()
         options = {"max_wait_ms": 15_000, "min_bytes": 2500}
-        waiting = wire.send(FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, options))
+        waiting = wire.send(Key.FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, options))
         with Wire(bootstrap) as other:
             for _ in range(3):
                 produce(other, name, batch(b"x" * 1000))
-        answer = wire.receive(FETCH, 12, waiting)
+        answer = wire.receive(Key.FETCH, 12, waiting)
         assert len(stored(answer.responses[0].partitions[0].records)) == 3
 
     def test_many_waiting_fetches_are_all_woken(self, bootstrap: str, topic: MakeTopic) -> None:
@@ -411,7 +296,7 @@ class TestFetchSessions:
     def test_a_deleted_topic_in_a_session_is_told(self, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
         first = ask_fetch(wire, 12, {name: {0: 0}}, session=(0, 0))
-        wire.ask(20, 5, topic_names=[name], timeout_ms=5000)
+        wire.ask(Key.DELETE_TOPICS, 5, topic_names=[name], timeout_ms=5000)
         for epoch in range(1, 200):
             answer = ask_fetch(wire, 12, {}, session=(first.session_id, epoch), max_wait_ms=20, min_bytes=1)
             if errors(answer):
@@ -431,7 +316,7 @@ class TestListOffsets:
         for at in (1000, 3000, 2000):
             produce(wire, name, batch(b"a", timestamp=at))
         answer = wire.ask(
-            LIST_OFFSETS,
+            Key.LIST_OFFSETS,
             version,
             replica_id=-1,
             topics=[{"name": name, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}],
@@ -444,7 +329,7 @@ class TestListOffsets:
         produce(wire, name, batch(b"a", b"b"))
         partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
         answer = wire.ask(
-            OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=[{"topic": name, "partitions": [partition]}]
+            Key.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=[{"topic": name, "partitions": [partition]}]
         )
         (found,) = answer.topics[0].partitions
         assert (found.leader_epoch, found.end_offset) == (0, 2)

@@ -442,7 +442,7 @@ def test_kill_after_kill_loses_nothing_even_without_time_to_sync(make_broker: Ma
     expected = []
     with broker.client() as client:
         client.create_topic("t")
-    for number in range(6):
+    for number in range(3):
         with broker.client() as client:
             for k in range(3):
                 client.write("t", 0, [f"v:{number * 3 + k}"])

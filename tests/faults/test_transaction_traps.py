@@ -515,6 +515,68 @@ def test_transactional_ids_that_nobody_uses_are_forgotten(make_broker: MakeBroke
         assert client.read("t", 0).values == ["open"]
 
 
+# -- the ground moves under an open transaction -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recreate", [False, True], ids=["deleted", "created again"])
+@pytest.mark.parametrize("crash_at", [None, "PREPARE_DURABLE"])
+def test_a_topic_deleted_inside_a_transaction_does_not_keep_it_open(
+    make_broker: MakeBroker, recreate: bool, crash_at: str | None
+) -> None:
+    """Nobody can write a marker there any more; the other partitions and the coordinator must not wait for it."""
+    broker = make_broker().start(crash_at=crash_at)
+    with broker.client() as client:
+        for topic in ("kept", "deleted"):
+            client.create_topic(topic)
+        session = client.init_producer("tx")
+        client.append(session, "kept", 0, ["v"])
+        client.append(session, "deleted", 0, ["v"])
+        assert client.delete_topic("deleted") is NONE
+        if recreate:
+            client.create_topic("deleted")
+        with contextlib.suppress(ConnectionError):
+            assert client.end(session, commit=True) is NONE
+    if crash_at is not None:
+        broker.wait_until_dead()
+        broker.start()
+    with broker.client() as client:
+        settled(client, [("kept", 0)])
+        assert client.read("kept", 0).values == ["v"]
+        if recreate:
+            settled(client, [("deleted", 0)])
+            assert client.read("deleted", 0).values == []
+        successor = client.init_producer("tx")
+        client.append(successor, "kept", 0, ["w"])
+        assert client.end(successor, commit=True) is NONE
+    broker.restart(kill=True)
+    with broker.client() as client:
+        settled(client, [("kept", 0)])
+        assert client.read("kept", 0).values[-1:] == ["w"]
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_records_deleted_inside_a_transaction(make_broker: MakeBroker, commit: bool) -> None:
+    broker = make_broker({"log.segment.bytes": "2000"}).start()
+    with broker.client() as client:
+        client.create_topic("t")
+        session = client.init_producer("tx")
+        for number in range(10):
+            client.append(session, "t", 0, [f"{number}:" + "x" * 300])
+        client.write("t", 0, ["plain"])
+        deleted = {"name": "t", "partitions": [{"partition_index": 0, "offset": 5}]}
+        answer = client.call(21, 1, topics=[deleted], timeout_ms=5000)
+        assert (answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].low_watermark) == (0, 5)
+        assert client.read("t", 0).values == []
+    broker.restart(kill=True)
+    with broker.client() as client:
+        assert client.read("t", 0).values == []
+        assert client.end(session, commit=commit) is NONE
+        settled(client, [("t", 0)])
+        view = client.read("t", 0)
+        kept = [f"{n}:" + "x" * 300 for n in range(view.log_start_offset, 10)] if commit else []
+        assert view.values == [*kept, "plain"]
+
+
 def test_a_v1_client_may_become_a_v2_client_between_its_transactions(make_broker: MakeBroker) -> None:
     broker = make_broker().start()
     with broker.client() as client:

@@ -21,7 +21,8 @@ def metadata(call: Call) -> Response:
     if wanted is None or (call.version == 0 and not wanted):
         topics = [describe(broker.node_id, topic) for topic in broker.topics.all()]
     else:
-        topics = [_find(call, entry.name, entry.topic_id) for entry in wanted]
+        refused = _create_on_sight(call, [entry.name for entry in wanted if entry.name is not None])
+        topics = [_find(call, entry.name, entry.topic_id, refused) for entry in wanted]
     return {
         "brokers": [
             {"node_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.settings.broker_rack}
@@ -54,7 +55,7 @@ def describe(node_id: int, topic: Topic) -> dict[str, Any]:
     }
 
 
-def _find(call: Call, name: str | None, topic_id: bytes) -> dict[str, Any]:
+def _find(call: Call, name: str | None, topic_id: bytes, refused: dict[str, ErrorCode]) -> dict[str, Any]:
     broker = call.broker
     if name is None:
         topic = broker.topics.by_id(topic_id)
@@ -63,21 +64,34 @@ def _find(call: Call, name: str | None, topic_id: bytes) -> dict[str, Any]:
         return describe(broker.node_id, topic)
     topic = broker.topics.get(name)
     if topic is None:
-        try:
-            topic = _create_on_sight(call, name)
-        except KafkaError as error:
-            return _unknown(name, NULL_UUID, error.code)
+        return _unknown(name, NULL_UUID, refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return describe(broker.node_id, topic)
 
 
-def _create_on_sight(call: Call, name: str) -> Topic:
+def _create_on_sight(call: Call, names: list[str]) -> dict[str, ErrorCode]:
+    """Make the topics that are missing, all with one sync of the disk; gives the reasons for those that cannot be."""
     broker = call.broker
-    broker.topics.validate_name(name)
-    if not (call.request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if broker.topics.is_internal_name(name):
-        return broker.topics.ensure_internal(name)
-    return broker.topics.create(name, broker.settings.num_partitions, {})
+    allowed = call.request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
+    refused = {}
+    new = {}
+    for name in names:
+        if broker.topics.get(name) is not None:
+            continue
+        try:
+            broker.topics.validate_name(name)
+            if allowed and broker.topics.is_internal_name(name):
+                broker.topics.ensure_internal(name)
+            elif allowed:
+                broker.topics.check_new(name, {})
+                new[name] = broker.topics.new(name, broker.settings.num_partitions, {})
+        except KafkaError as error:
+            refused[name] = error.code
+    if new:
+        try:
+            broker.topics.create_all(new.values())
+        except KafkaError as error:
+            refused.update(dict.fromkeys(new, error.code))
+    return refused
 
 
 def _unknown(name: str | None, topic_id: bytes, code: ErrorCode) -> dict[str, Any]:

@@ -1,0 +1,136 @@
+"""Topics: made, removed, and the few settings of theirs that a writer has to know."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fencepost.client.cluster import NO_LEADER, Cluster
+from fencepost.client.retry import BUSY, Retry, known_code
+from fencepost.errors import ConnectionLost, ErrorCode, Refused, TopicNotFound
+from fencepost.wire.codec import Message
+
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, DESCRIBE_CONFIGS = 19, 20, 37, 32
+FIRST_DELETE_WITH_IDS = 6
+TOPIC_RESOURCE = 2
+CLUSTER_DEFAULT = -1
+MAX_MESSAGE_BYTES = "max.message.bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    partitions: int = CLUSTER_DEFAULT
+    replication_factor: int = CLUSTER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic]) -> set[str]:
+    """Make the topics that are not there; returns when all of them can be used. Gives those that were made.
+
+    A topic that exists is left as it is.
+    """
+    entries = [
+        {
+            "name": name,
+            "num_partitions": topic.partitions,
+            "replication_factor": topic.replication_factor,
+            "configs": [{"name": key, "value": value} for key, value in topic.configs.items()],
+        }
+        for name, topic in topics.items()
+    ]
+    if not entries:
+        return set()
+    answer = _change(cluster, "create topics", CREATE_TOPICS, {"topics": entries}, lambda answer: answer.topics)
+    made = set()
+    for result in answer.topics:
+        code = known_code(result.error_code)
+        if code is ErrorCode.NONE:
+            made.add(result.name)
+        elif code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise Refused(code, f"topic {result.name!r}: {result.error_message or 'it cannot be created'}")
+    _await_leaders(cluster, {name: topic.partitions if name in made else 1 for name, topic in topics.items()})
+    return made
+
+
+def delete_topics(cluster: Cluster, names: Iterable[str]) -> set[str]:
+    """Remove topics; gives those that were there."""
+    wanted = list(names)
+    if not wanted:
+        return set()
+    fields = {"topic_names": wanted, "topics": [{"name": name} for name in wanted]}
+    answer = _change(cluster, "delete topics", DELETE_TOPICS, fields, lambda answer: answer.responses)
+    removed = set()
+    for result in answer.responses:
+        cluster.forget_topic(result.name)
+        code = known_code(result.error_code)
+        if code is ErrorCode.NONE:
+            removed.add(result.name)
+        elif code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise Refused(code, f"topic {result.name!r}: {result.error_message or 'it cannot be deleted'}")
+    return removed
+
+
+def grow_topic(cluster: Cluster, name: str, partitions: int) -> None:
+    """Give a topic more partitions, so that it has `partitions`."""
+    fields = {"topics": [{"name": name, "count": partitions, "assignments": None}], "validate_only": False}
+    answer = _change(cluster, "create partitions", CREATE_PARTITIONS, fields, lambda answer: answer.results)
+    code = known_code(answer.results[0].error_code)
+    if code:
+        raise Refused(code, f"topic {name!r}: {answer.results[0].error_message or 'it cannot grow'}")
+    _await_leaders(cluster, {name: partitions})
+
+
+def topic_configs(cluster: Cluster, name: str, keys: Iterable[str] | None = None) -> dict[str, str | None]:
+    """A topic's settings, defaults included."""
+    resource = {
+        "resource_type": TOPIC_RESOURCE,
+        "resource_name": name,
+        "configuration_keys": None if keys is None else list(keys),
+    }
+    result = cluster.call(f"settings of {name!r}", DESCRIBE_CONFIGS, {"resources": [resource]}).results[0]
+    code = known_code(result.error_code)
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise TopicNotFound(f"topic {name!r} does not exist")
+    if code:
+        raise Refused(code, f"settings of topic {name!r}: {result.error_message or ''}")
+    return {config.name: config.value for config in result.configs}
+
+
+def max_message_bytes(cluster: Cluster, name: str) -> int:
+    """How large a record batch the topic takes."""
+    return int(topic_configs(cluster, name, [MAX_MESSAGE_BYTES])[MAX_MESSAGE_BYTES] or 0)
+
+
+def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any], results: Any) -> Message:
+    """Ask the controller, and again while there is none. What had been done already is answered as such."""
+    retry = Retry(what, cluster.settings)
+    timeout_ms = cluster.settings.request_timeout_ms
+    while True:
+        reason: object
+        try:
+            answer = cluster.controller().call(api_key, {**fields, "timeout_ms": timeout_ms})
+            codes = {known_code(result.error_code) for result in results(answer)}
+            waiting = codes & (BUSY | {ErrorCode.NOT_CONTROLLER})
+            if not waiting:
+                return answer
+            reason = next(iter(waiting))
+        except ConnectionLost as error:
+            reason = error
+        retry.wait(reason)
+        cluster.refresh([])
+
+
+def _await_leaders(cluster: Cluster, topics: Mapping[str, int]) -> None:
+    """Until these topics have so many partitions, and each of those a leader."""
+    retry = Retry("new topics", cluster.settings)
+    while True:
+        found = cluster.refresh(topics, missing_ok=True)
+        ready = [
+            name
+            for name, partitions in topics.items()
+            if name in found
+            and len(found[name].partitions) >= partitions
+            and all(partition.leader != NO_LEADER for partition in found[name].partitions.values())
+        ]
+        if len(ready) == len(topics):
+            return
+        retry.wait(f"{', '.join(sorted(set(topics) - set(ready)))} without leaders")

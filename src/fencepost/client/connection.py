@@ -1,0 +1,253 @@
+"""One connection to one broker: requests out, answers in, in order.
+
+Blocking, with a limit on how long an answer may take. Requests may be sent ahead (`send`, then `receive` in the same
+order); a broker answers a connection's requests in the order in which they came. Invariant: after any failure in the
+middle of a message the connection is closed, so that an answer is never taken for that of another request.
+"""
+
+import itertools
+import select
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from fencepost.client.settings import Address, ClientSettings
+from fencepost.errors import ConnectionLost, ErrorCode, InvariantBroken, Malformed, Unsupported
+from fencepost.wire import messages
+from fencepost.wire.codec import ALWAYS, Buffer, Message, Versions
+from fencepost.wire.frame import API_VERSIONS_KEY, SIZE, skip_tags
+
+CLIENT_SOFTWARE_NAME = "fencepost"
+MAX_PARTS_PER_CALL = 512  #: the kernel takes 1024
+MAX_ANSWER_BYTES = 1 << 30
+#: A peer that speaks something else (TLS, HTTP) is found out by the size that its first bytes would mean.
+MAX_GREETING_BYTES = 1 << 20
+NOT_KAFKA = "is this a Kafka listener without TLS?"
+
+Allocate = Callable[[int], memoryview]
+
+
+class Pending(NamedTuple):
+    """A request that has been sent."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+
+
+class Connection:
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
+        """Connect and agree on versions; ConnectionLost says why that failed."""
+        self.address = address
+        self.features: dict[str, int] = {}  #: finalised features of the cluster, for instance transaction.version
+        self._versions: dict[int, Versions] = {}
+        self._timeout_s = settings.request_timeout_ms / 1000
+        self._client_id = settings.client_id.encode()[:0x7FFF]
+        self._correlation_ids = itertools.count(1)
+        self._in_flight: deque[Pending] = deque()
+        try:
+            self._socket = socket.create_connection(address, settings.connect_timeout_ms / 1000)
+        except OSError as error:
+            raise ConnectionLost(f"{address}: {_reason(error)}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._is_open = True
+        self._negotiate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._is_open = False
+        self._in_flight.clear()
+        self._socket.close()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer so far."""
+        return len(self._in_flight)
+
+    def is_usable(self) -> bool:
+        """Whether a request may be sent. A broker that has hung up is noticed here, not by a lost request."""
+        if not self._is_open:
+            return False
+        if not self._in_flight and self._readable():  # nothing is due, so this is the end of the stream
+            self.close()
+        return self._is_open
+
+    # -- versions ----------------------------------------------------------------------------------------------------
+
+    def version(self, api_key: int, lowest: int = 0, highest: int = ALWAYS.last) -> int:
+        """The highest version that the broker, the tables and the caller know."""
+        table = messages.api(api_key).request.versions
+        theirs = self._versions.get(api_key)
+        if theirs is not None:
+            version = min(theirs.last, table.last, highest)
+            if version >= max(theirs.first, table.first, lowest):
+                return version
+        spoken = "not at all" if theirs is None else f"in versions {theirs.first} to {theirs.last}"
+        ours = f"{max(table.first, lowest)} to {min(table.last, highest)}"
+        name = messages.api_names()[api_key]
+        raise Unsupported(f"{self.address} speaks {name} {spoken}, and this needs one of {ours}")
+
+    def speaks(self, api_key: int, version: int) -> bool:
+        theirs = self._versions.get(api_key)
+        return theirs is not None and version in theirs
+
+    def _negotiate(self) -> None:
+        fields = {"client_software_name": CLIENT_SOFTWARE_NAME, "client_software_version": "0"}
+        version = messages.api(API_VERSIONS_KEY).request.versions.last
+        answer = self._ask_versions(version, fields)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            # An old broker answers in version 0, and says which versions it has.
+            offered = {entry.api_key: entry for entry in answer.api_keys}
+            known = offered.get(API_VERSIONS_KEY)
+            answer = self._ask_versions(min(version, known.max_version) if known else 0, fields)
+        if answer.error_code:
+            self.close()
+            raise ConnectionLost(f"{self.address}: ApiVersions was refused with error {answer.error_code}")
+        self._versions = {entry.api_key: Versions(entry.min_version, entry.max_version) for entry in answer.api_keys}
+        self.features = {entry.name: entry.max_version_level for entry in answer.finalized_features}
+
+    def _ask_versions(self, version: int, fields: Mapping[str, Any]) -> Message:
+        api = messages.api(API_VERSIONS_KEY)
+        pending = self._send(API_VERSIONS_KEY, version, [api.request.encode(version, fields)])
+        try:
+            frame = self._receive_frame(pending, self._timeout_s, None, MAX_GREETING_BYTES)
+            # UNSUPPORTED_VERSION comes in version 0, whatever was asked.
+            refused = frame[4:6] == struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+            return api.response.decode(0 if refused else version, frame, 4)
+        except Malformed as error:
+            self.close()
+            raise ConnectionLost(f"{self.address}: {error}; {NOT_KAFKA}") from None
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        api_key: int,
+        fields: Mapping[str, Any],
+        *,
+        lowest: int = 0,
+        highest: int = ALWAYS.last,
+        timeout_s: float | None = None,
+    ) -> Message:
+        """One request and its answer."""
+        return self.receive(self.send(api_key, fields, lowest=lowest, highest=highest), timeout_s=timeout_s)
+
+    def send(self, api_key: int, fields: Mapping[str, Any], *, lowest: int = 0, highest: int = ALWAYS.last) -> Pending:
+        version = self.version(api_key, lowest, highest)
+        return self._send(api_key, version, [messages.api(api_key).request.encode(version, fields)])
+
+    def send_parts(self, api_key: int, version: int, parts: Sequence[Buffer]) -> Pending:
+        """A request whose body is already encoded; large parts of it are sent from where they lie."""
+        return self._send(api_key, version, parts)
+
+    def receive(self, pending: Pending, *, timeout_s: float | None = None, allocate: Allocate | None = None) -> Message:
+        """The answer to the oldest request in flight, which must be `pending`. `allocate` gives the memory for it."""
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        frame = self._receive_frame(pending, timeout_s, allocate, MAX_ANSWER_BYTES)
+        api = messages.api(pending.api_key)
+        try:
+            body = skip_tags(frame, 4) if pending.version in api.response.flexible else 4
+            return api.response.decode(pending.version, frame, body)
+        except Malformed as error:
+            self.close()
+            raise ConnectionLost(f"{self.address}: an answer that cannot be read: {error}") from None
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def _send(self, api_key: int, version: int, body: Sequence[Buffer]) -> Pending:
+        if not self._is_open:
+            raise ConnectionLost(f"{self.address}: the connection has been closed")
+        pending = Pending(api_key, version, next(self._correlation_ids) & 0x7FFFFFFF)
+        header = bytearray(struct.pack(">ihhih", 0, api_key, version, pending.correlation_id, len(self._client_id)))
+        header += self._client_id
+        if version in messages.api(api_key).request.flexible:
+            header.append(0)
+        SIZE.pack_into(header, 0, len(header) - SIZE.size + sum(len(part) for part in body))
+        self._in_flight.append(pending)
+        try:
+            self._socket.settimeout(self._timeout_s)
+            self._send_all([memoryview(header), *(memoryview(part) for part in body)])
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self.address}: {_reason(error)}") from None
+        except BaseException:  # interrupted in the middle of a message
+            self.close()
+            raise
+        return pending
+
+    def _send_all(self, parts: list[memoryview]) -> None:
+        first = 0
+        while first < len(parts):
+            sent = self._socket.sendmsg(parts[first : first + MAX_PARTS_PER_CALL])
+            while first < len(parts) and sent >= len(parts[first]):
+                sent -= len(parts[first])
+                first += 1
+            if sent:
+                parts[first] = parts[first][sent:]
+
+    def _receive_frame(
+        self, pending: Pending, timeout_s: float, allocate: Allocate | None, size_max: int
+    ) -> memoryview:
+        """One answer without its size; the first four bytes are the correlation id."""
+        if not self._is_open:
+            raise ConnectionLost(f"{self.address}: the connection has been closed")
+        if not self._in_flight or self._in_flight[0] != pending:
+            raise InvariantBroken("answers are received in the order of the requests")
+        name = messages.api_names()[pending.api_key]
+        try:
+            self._socket.settimeout(timeout_s)
+            (size,) = SIZE.unpack(self._fill(memoryview(bytearray(SIZE.size))))
+            if not SIZE.size <= size <= size_max:
+                self.close()
+                raise ConnectionLost(
+                    f"{self.address}: an answer of {size} bytes; is this a Kafka listener without TLS?"
+                )
+            frame = self._fill((allocate or _allocate)(size))
+        except TimeoutError:
+            self.close()
+            raise ConnectionLost(f"{self.address} did not answer {name} within {timeout_s:g} s") from None
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self.address} hung up before it answered {name}: {_reason(error)}") from None
+        except BaseException:
+            self.close()
+            raise
+        if SIZE.unpack_from(frame)[0] != pending.correlation_id:
+            self.close()
+            raise ConnectionLost(f"{self.address} answered another request than {name}")
+        self._in_flight.popleft()
+        return frame
+
+    def _fill(self, buffer: memoryview) -> memoryview:
+        left = buffer
+        while left:
+            got = self._socket.recv_into(left)
+            if not got:
+                raise ConnectionResetError("end of stream")
+            left = left[got:]
+        return buffer
+
+    def _readable(self) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+
+def _allocate(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
+def _reason(error: OSError) -> str:
+    """What the system says, without errno and Python's class names around it."""
+    return str(error.strerror or error) or type(error).__name__

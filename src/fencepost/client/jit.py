@@ -1,0 +1,95 @@
+"""Machine code for the loops over records: compiled by numba at first use, kept on disk, loaded in milliseconds after.
+
+The kernels are in `encode_kernels` and `decode_kernels`, which nothing imports at the top: numba takes half a second to
+import and a kernel some seconds to compile, once per machine. `load` says so in the log when that is about to happen.
+Where no directory can be written (`NUMBA_CACHE_DIR` names one) the code is compiled anew in every process.
+"""
+
+import functools
+import importlib
+import logging
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar
+
+from fencepost.errors import KernelsUnavailable
+
+logger = logging.getLogger(__name__)
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+NOTICEABLE_S = 1.0
+
+#: For kernels and for what they call. Without numba's runtime nothing can be allocated in them, but nothing counts
+#: references to arrays either, which took nine tenths of the time per record.
+OPTIONS = {"nogil": True, "_nrt": False}
+
+
+@functools.cache
+def load(name: str) -> ModuleType:
+    """The module of kernels `fencepost.client.NAME`, ready to run."""
+    before = time.monotonic()
+    try:
+        module = importlib.import_module(f"fencepost.client.{name}")
+    except ImportError as error:
+        raise KernelsUnavailable(
+            f"Arrow columns need numba, NumPy and PyArrow ({error}): pip install 'fencepost[spark]'"
+        ) from error
+    took_s = time.monotonic() - before
+    if took_s > NOTICEABLE_S:
+        logger.info("compiled %s in %.1f s; later starts load it from numba's cache", name, took_s)
+    return module
+
+
+def warm_up() -> None:
+    """Compile everything now, so that no job has to wait for it."""
+    load("encode_kernels")
+    load("decode_kernels")
+
+
+def compiled(signature: Any) -> Callable[[Kernel], Kernel]:
+    """Compile for this signature at once, or load what an earlier process compiled."""
+    numba: Any = importlib.import_module("numba")
+
+    def decorate(function: Kernel) -> Kernel:
+        try:
+            made: Kernel = numba.njit(signature, cache=True, **OPTIONS)(function)
+        except RuntimeError as error:  # numba found no place for its cache
+            if "cannot cache" not in str(error):
+                raise
+            logger.info("%s: it is compiled for this process alone; NUMBA_CACHE_DIR may name a directory", error)
+            made = numba.njit(signature, **OPTIONS)(function)
+        return made
+
+    return decorate
+
+
+def helper(function: Kernel) -> Kernel:
+    """A part of a kernel: compiled with whatever calls it. It lies in the same file, whose age the cache goes by."""
+    numba: Any = importlib.import_module("numba")
+    made: Kernel = numba.njit(**OPTIONS)(function)
+    return made
+
+
+def copier() -> Any:
+    """`copy_bytes(to, at, source, start, count)` for use inside kernels: the C library's memcpy, unchecked.
+
+    A loop over bytes in numba reaches half of its speed at the sizes that records have.
+    """
+    types: Any = importlib.import_module("numba.types")
+    cgutils: Any = importlib.import_module("numba.core.cgutils")
+    extending: Any = importlib.import_module("numba.extending")
+
+    def copy_bytes(_typing: Any, to: Any, _at: Any, source: Any, _start: Any, _count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            target = context.make_array(signature.args[0])(context, builder, arguments[0])
+            origin = context.make_array(signature.args[2])(context, builder, arguments[2])
+            target_at = builder.gep(target.data, [arguments[1]])
+            origin_at = builder.gep(origin.data, [arguments[3]])
+            cgutils.raw_memcpy(builder, target_at, origin_at, arguments[4], 1)
+            return context.get_dummy_value()
+
+        return types.void(to, types.int64, source, types.int64, types.int64), generate
+
+    return extending.intrinsic(copy_bytes)

@@ -1,0 +1,117 @@
+"""Where partitions begin and end, what lies at a time, and which partitions there are."""
+
+import enum
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
+from fencepost.client.settings import Address
+from fencepost.errors import ConnectionLost, ErrorCode, Refused
+from fencepost.wire.codec import Message
+
+LIST_OFFSETS = 2
+FIRST_WITH_ISOLATION = 2
+
+LATEST, EARLIEST = -1, -2
+NOT_FOUND = -1
+
+
+class Isolation(enum.IntEnum):
+    """What a reader sees; the numbers are Kafka's."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1  #: up to the LSO, the first record of a transaction that is still open
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    offset: int
+    timestamp_ms: int  #: of the record there; -1 for beginnings and ends
+    leader_epoch: int
+
+
+def partitions_of(cluster: Cluster, topics: Iterable[str]) -> list[TopicPartition]:
+    """All partitions, as they are now: metadata is read anew. TopicNotFound for a topic that does not exist."""
+    found = cluster.refresh(topics)
+    return [TopicPartition(name, index) for name in sorted(found) for index in found[name].partitions]
+
+
+def topics_matching(cluster: Cluster, pattern: str) -> list[str]:
+    """The topics whose whole name matches the regular expression, without Kafka's internal ones."""
+    wanted = re.compile(pattern)
+    return sorted(t.name for t in cluster.refresh().values() if wanted.fullmatch(t.name) and not t.is_internal)
+
+
+def earliest(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    found = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+    return {where: entry.offset for where, entry in found.items()}
+
+
+def latest(
+    cluster: Cluster, partitions: Iterable[TopicPartition], isolation: Isolation = Isolation.READ_COMMITTED
+) -> dict[TopicPartition, int]:
+    """One past the last record that a reader of this isolation can see: the LSO, or the high watermark."""
+    found = list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
+    return {where: entry.offset for where, entry in found.items()}
+
+
+def at_times(
+    cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_COMMITTED
+) -> dict[TopicPartition, int | None]:
+    """The first record at or after a time, for each partition; None where there is none."""
+    found = list_offsets(cluster, times_ms, isolation)
+    return {where: None if entry.offset == NOT_FOUND else entry.offset for where, entry in found.items()}
+
+
+def list_offsets(
+    cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_COMMITTED
+) -> dict[TopicPartition, FoundOffset]:
+    """What ListOffsets says of each partition's time, or of EARLIEST and LATEST. In the order that was asked."""
+    retry = Retry("list offsets", cluster.settings)
+    found: dict[TopicPartition, FoundOffset] = {}
+    while missing := {where: time_ms for where, time_ms in times_ms.items() if where not in found}:
+        reason: object = None
+        by_leader: dict[Address, dict[TopicPartition, int]] = {}
+        try:
+            for where, time_ms in missing.items():
+                by_leader.setdefault(cluster.leader_address(*where), {})[where] = time_ms
+            for address, wanted in by_leader.items():
+                fields = _fields(wanted, isolation)
+                answer = cluster.connect(address).call(LIST_OFFSETS, fields, lowest=FIRST_WITH_ISOLATION)
+                reason = _sort(answer, found) or reason
+        except ConnectionLost as error:
+            reason = error
+        if reason is not None:
+            for topic, _ in missing:
+                cluster.forget_topic(topic)
+            retry.wait(reason)
+    return {where: found[where] for where in times_ms}
+
+
+def _fields(wanted: Mapping[TopicPartition, int], isolation: Isolation) -> dict[str, object]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    for (topic, partition), time_ms in wanted.items():
+        topics.setdefault(topic, []).append({"partition_index": partition, "timestamp": time_ms})
+    return {
+        "replica_id": -1,
+        "isolation_level": isolation,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+    }
+
+
+def _sort(answer: Message, found: dict[TopicPartition, FoundOffset]) -> ErrorCode | None:
+    """Keep what was found; gives a code when some partition is to be asked again."""
+    again = None
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            where = TopicPartition(topic.name, partition.partition_index)
+            code = known_code(partition.error_code)
+            if code in LEADER_MOVED or code in BUSY:
+                again = code
+            elif code:
+                raise Refused(code, f"offsets of {where}")
+            else:
+                found[where] = FoundOffset(partition.offset, partition.timestamp, partition.leader_epoch)
+    return again

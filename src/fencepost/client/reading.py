@@ -1,0 +1,215 @@
+"""Reading a range of one partition as Arrow record batches, with the next fetch under way while one is decoded.
+
+The range ends where its caller says, and all of it is read or an error raised: whoever commits `end` afterwards skips
+nothing. So a partition that ends before `end` is waited for (a new leader may not know yet how far it may show), not
+taken for finished. Where the last records of the range are gone by design (markers, compaction) the fetch finds
+nothing up to an end that is beyond the range, and that is the end.
+"""
+
+import enum
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.connection import Connection, Pending
+from fencepost.client.decode import DEFAULT_BATCH_BYTES, Decoder
+from fencepost.client.offsets import Isolation, earliest, latest
+from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
+from fencepost.errors import ConnectionLost, ErrorCode, Malformed, OffsetsOutOfRange, Refused
+from fencepost.wire.codec import NULL_UUID, Message
+from fencepost.wire.fetch import API_KEY as FETCH
+from fencepost.wire.fetch import FIRST_WITH_TOPIC_IDS, VERSIONS, Aborted
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_FETCH_BYTES = 8 << 20
+MAX_WAIT_MS = 500
+#: A fetch does not ask for much more than what is left of the range, as far as that can be guessed.
+MIN_FETCH_BYTES = 64 << 10
+GUESSED_RECORD_BYTES = 1 << 10
+
+
+class OnDataLoss(enum.Enum):
+    """What to do when records of the range have been deleted."""
+
+    FAIL = enum.auto()
+    SKIP = enum.auto()  #: go on with what is left, and say so in the log
+
+
+def read_range(
+    cluster: Cluster,
+    where: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    isolation: Isolation = Isolation.READ_COMMITTED,
+    include_headers: bool = False,
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL,
+    batch_bytes: int = DEFAULT_BATCH_BYTES,
+    fetch_bytes: int = DEFAULT_FETCH_BYTES,
+) -> Iterator[Any]:
+    """The records with offsets from `start` to before `end`, as RecordBatches of `decode.SCHEMA`.
+
+    A RecordBatch holds about `batch_bytes`, and so much more is in memory at a time, beside the fetched bytes.
+    OffsetsOutOfRange if some of them are gone; GaveUp if the partition does not reach `end` in time.
+    """
+    if start >= end:
+        return
+    decoder = Decoder(where, end, include_headers=include_headers, batch_bytes=batch_bytes)
+    reader = _RangeReader(cluster, where, start, end, isolation, on_data_loss, fetch_bytes)
+    try:
+        while (answer := reader.receive()) is not None:
+            aborted = [Aborted(entry.producer_id, entry.first_offset) for entry in answer.aborted_transactions or ()]
+            scanned = decoder.scan(answer.records or memoryview(b""), reader.position, aborted)
+            reader.advance(answer, scanned.next_offset)
+            yield from decoder.columns(scanned)
+    finally:
+        reader.close()
+
+
+class _RangeReader:
+    """Fetches one answer after the other. `receive` gives the answer that `advance` then accounts for."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        where: TopicPartition,
+        start: int,
+        end: int,
+        isolation: Isolation,
+        on_data_loss: OnDataLoss,
+        fetch_bytes: int,
+    ) -> None:
+        self._cluster = cluster
+        self._where = where
+        self.position = start
+        self._end = end
+        self._isolation = isolation
+        self._on_data_loss = on_data_loss
+        self._fetch_bytes = fetch_bytes
+        self._record_bytes = float(GUESSED_RECORD_BYTES)
+        self._topic_id = cluster.topic(where.topic).id
+        self._connection: Connection | None = None
+        self._pending: Pending | None = None
+        self._retry: Retry | None = None
+        self._buffer = np.empty(0, np.uint8)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._cluster.release(self._connection)
+            self._connection = None
+
+    def receive(self) -> Message | None:
+        """The next answer without an error; None at the end of the range. Valid until the next call."""
+        while self.position < self._end:
+            reason: object
+            try:
+                if self._pending is None:
+                    self._send()
+                answer = self._receive()
+                code = known_code(answer.error_code)
+                if code is ErrorCode.NONE:
+                    return answer
+                if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._skip_what_is_lost():
+                    continue
+                if code not in LEADER_MOVED | BUSY | {ErrorCode.OFFSET_OUT_OF_RANGE}:
+                    raise Refused(code, f"reading {self._where} at offset {self.position}")
+                reason = code
+            except ConnectionLost as error:
+                reason = error
+            self._start_over()
+            self._wait(reason)
+        return None
+
+    def advance(self, answer: Message, next_offset: int) -> None:
+        """Account for an answer whose whole batches end at `next_offset`, and ask for what follows."""
+        size = len(answer.records or b"")
+        if next_offset > self.position:
+            self._record_bytes = size / (next_offset - self.position)
+            self.position = next_offset
+            self._retry = None
+        elif size:
+            raise Malformed(f"{self._where}: {size} bytes at offset {self.position} hold no whole batch")
+        else:
+            visible = answer.high_watermark
+            if self._isolation is Isolation.READ_COMMITTED:
+                visible = answer.last_stable_offset
+            if visible >= self._end:  # there is nothing between here and there
+                self.position = self._end
+                return
+            self._wait(f"{self._where} is to be read up to offset {self._end}, but what can be read ends at {visible}")
+        if self.position < self._end:
+            try:
+                self._send()
+            except ConnectionLost:
+                self._start_over()
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        topic, partition = self._where
+        if self._connection is None:
+            self._connection = self._cluster.borrow(self._cluster.leader_address(topic, partition))
+        known = self._cluster.topic(topic)
+        if known.id != self._topic_id:
+            raise OffsetsOutOfRange(f"topic {topic!r} has been deleted and made anew while {self._where} was read")
+        left_bytes = int(1.25 * self._record_bytes * (self._end - self.position)) + MIN_FETCH_BYTES
+        limit = min(self._fetch_bytes, left_bytes)
+        entry = {"partition": partition, "fetch_offset": self.position, "partition_max_bytes": limit}
+        entry["current_leader_epoch"] = known.partitions[partition].leader_epoch
+        fields = {
+            "max_wait_ms": MAX_WAIT_MS,
+            "min_bytes": 1,
+            "max_bytes": limit,
+            "isolation_level": self._isolation,
+            "topics": [{"topic": topic, "topic_id": known.id, "partitions": [entry]}],
+        }
+        newest = VERSIONS[1] if known.id != NULL_UUID else FIRST_WITH_TOPIC_IDS - 1
+        self._pending = self._connection.send(FETCH, fields, highest=newest)
+
+    def _receive(self) -> Message:
+        """The partition's part of the answer, or an answer's error in its place."""
+        if self._connection is None or self._pending is None:
+            raise ConnectionLost("nothing was asked")
+        pending, self._pending = self._pending, None
+        answer = self._connection.receive(pending, allocate=self._allocate)
+        if answer.error_code or not answer.responses:
+            return answer
+        partition: Message = answer.responses[0].partitions[0]
+        return partition
+
+    def _allocate(self, size: int) -> memoryview:
+        """One buffer for all answers: each is decoded before the next is received."""
+        if self._buffer.size < size:
+            self._buffer = np.empty(max(size, self._fetch_bytes + MIN_FETCH_BYTES), np.uint8)
+        return self._buffer.data[:size]
+
+    def _start_over(self) -> None:
+        """What is known of the leader was wrong, or the connection broke."""
+        self.close()
+        self._pending = None
+        self._cluster.forget_topic(self._where.topic)
+
+    def _wait(self, reason: object) -> None:
+        if self._retry is None:
+            self._retry = Retry(f"reading {self._where}", self._cluster.settings)
+        self._retry.wait(reason)
+
+    def _skip_what_is_lost(self) -> bool:
+        """False when the position is in range after all, as soon as the leader has caught up."""
+        begin = earliest(self._cluster, [self._where])[self._where]
+        visible_end = latest(self._cluster, [self._where], Isolation.READ_UNCOMMITTED)[self._where]
+        if begin <= self.position <= visible_end:
+            return False
+        lost = (
+            f"{self._where}: records from offset {self.position} on are gone, deleted by retention or with their "
+            f"topic; it now holds offsets {begin} to {visible_end}"
+        )
+        if self._on_data_loss is OnDataLoss.FAIL:
+            raise OffsetsOutOfRange(lost)
+        logger.warning("%s; they are skipped", lost)
+        self.position = begin if begin > self.position else self._end
+        return True

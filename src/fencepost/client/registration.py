@@ -1,0 +1,148 @@
+"""What goes into a transaction besides records: its partitions and a group's offsets. In both protocols.
+
+Everything here may be done twice without harm, so it is repeated until the coordinator answers. It needs a
+`ProducerIdentity` and nothing else, so any process that was handed one can do it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from fencepost.client.cluster import Cluster, Coordinates, TopicPartition
+from fencepost.client.groups import CommittedOffset
+from fencepost.client.identity import ProducerIdentity, TransactionProtocol
+from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED
+from fencepost.errors import ErrorCode, Fenced, TransactionFailed
+from fencepost.wire.codec import Message
+
+PRODUCE, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 0, 24, 25, 26, 28
+TRANSACTION_VERSION = "transaction.version"
+
+#: From version 4 on AddPartitionsToTxn is spoken between brokers only.
+LAST_ADD_PARTITIONS_OF_CLIENTS = 3
+
+
+class Bounds(NamedTuple):
+    lowest: int
+    highest: int
+
+
+#: The version of a request tells the broker which protocol its sender speaks (KIP-890).
+VERSIONS: dict[TransactionProtocol, dict[int, Bounds]] = {
+    TransactionProtocol.V1: {PRODUCE: Bounds(3, 11), END_TXN: Bounds(0, 4), TXN_OFFSET_COMMIT: Bounds(0, 4)},
+    TransactionProtocol.V2: {PRODUCE: Bounds(12, 13), END_TXN: Bounds(5, 5), TXN_OFFSET_COMMIT: Bounds(5, 5)},
+}
+
+
+def protocol_of(cluster: Cluster) -> TransactionProtocol:
+    """The newest protocol that the cluster has switched on."""
+    if cluster.features.get(TRANSACTION_VERSION, 0) >= TransactionProtocol.V2:
+        return TransactionProtocol.V2
+    return TransactionProtocol.V1
+
+
+def register_partitions(cluster: Cluster, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
+    """Make partitions part of the transaction before they are written; nothing to do with protocol 2."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    if identity.protocol is not TransactionProtocol.V1 or not topics:
+        return
+    fields = {
+        "v3_and_below_transactional_id": identity.transactional_id,
+        "v3_and_below_producer_id": identity.producer_id,
+        "v3_and_below_producer_epoch": identity.epoch,
+        "v3_and_below_topics": [{"name": name, "partitions": indexes} for name, indexes in topics.items()],
+    }
+    _, code = cluster.call_coordinator(
+        Coordinates.TRANSACTION,
+        identity.transactional_id,
+        ADD_PARTITIONS_TO_TXN,
+        fields,
+        _first_partition_code,
+        what=f"registering partitions with {identity}",
+        highest=LAST_ADD_PARTITIONS_OF_CLIENTS,
+        # The coordinator may hear of a new topic a moment later than we did.
+        again=COORDINATOR_MOVED | BUSY | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+    )
+    _check(code, identity, "partitions cannot be registered")
+
+
+def add_group(cluster: Cluster, identity: ProducerIdentity, group: str) -> None:
+    """Make a group's offsets part of the transaction, with protocol 1."""
+    _, code = cluster.call_coordinator(
+        Coordinates.TRANSACTION,
+        identity.transactional_id,
+        ADD_OFFSETS_TO_TXN,
+        {**_who(identity), "group_id": group},
+        lambda answer: int(answer.error_code),
+        what=f"registering group {group!r} with {identity}",
+    )
+    _check(code, identity, f"group {group!r} cannot be registered")
+
+
+def commit_offsets(
+    cluster: Cluster, identity: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> None:
+    """Offsets that take effect with the transaction. With protocol 2 this registers the group as well."""
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (topic, partition), committed in offsets.items():
+        entry = {
+            "partition_index": partition,
+            "committed_offset": committed.offset,
+            "committed_leader_epoch": committed.leader_epoch,
+            "committed_metadata": committed.metadata,
+        }
+        topics.setdefault(topic, []).append(entry)
+    bounds = VERSIONS[identity.protocol][TXN_OFFSET_COMMIT]
+    _, code = cluster.call_coordinator(
+        Coordinates.GROUP,
+        group,
+        TXN_OFFSET_COMMIT,
+        {
+            **_who(identity),
+            "group_id": group,
+            "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        },
+        lambda answer: next((p.error_code for topic in answer.topics for p in topic.partitions if p.error_code), 0),
+        what=f"offsets of group {group!r} in {identity}",
+        lowest=bounds.lowest,
+        highest=bounds.highest,
+    )
+    if code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID):
+        raise TransactionFailed(
+            f"group {group!r} has members of its own ({code.name}): a pipeline needs a group that nobody else is in"
+        )
+    if code is ErrorCode.OFFSET_METADATA_TOO_LARGE:
+        raise TransactionFailed(f"group {group!r}: the metadata is longer than the broker's offset.metadata.max.bytes")
+    _check(code, identity, f"offsets of group {group!r} cannot be added")
+
+
+def _who(identity: ProducerIdentity) -> dict[str, Any]:
+    return {
+        "transactional_id": identity.transactional_id,
+        "producer_id": identity.producer_id,
+        "producer_epoch": identity.epoch,
+    }
+
+
+def _check(code: ErrorCode, identity: ProducerIdentity, what: str) -> None:
+    if code in FENCED:
+        raise Fenced(fenced_message(identity, code))
+    if code:
+        raise TransactionFailed(f"{what} in transaction {identity}: {code.name}")
+
+
+def fenced_message(identity: ProducerIdentity, code: ErrorCode) -> str:
+    return (
+        f"{identity} has been fenced ({code.name}): another producer uses this transactional id now, "
+        "or the transaction was open for longer than transaction.timeout.ms"
+    )
+
+
+def _first_partition_code(answer: Message) -> int:
+    """The code that matters: partitions beside the failed one are OPERATION_NOT_ATTEMPTED."""
+    codes = [
+        p.partition_error_code for topic in answer.results_by_topic_v3_and_below for p in topic.results_by_partition
+    ]
+    failed = [code for code in codes if code]
+    return next((code for code in failed if code != ErrorCode.OPERATION_NOT_ATTEMPTED), failed[0] if failed else 0)

@@ -1,0 +1,377 @@
+"""The shared transaction: one process fences, opens and ends it; any number of others write in it.
+
+A Kafka transaction belongs to a producer id and epoch, not to a process or connection. So the driver gets them here
+(`init`, then `begin` for each transaction), hands the `ProducerIdentity` to its writers (`writing`), puts its input
+offsets beside what they wrote (`add_offsets`) and ends it all (`commit`, `abort`).
+
+Invariants:
+
+- An epoch serves one transaction. With protocol 2 the end of a transaction raises it; with protocol 1 `begin` does.
+- After a commit has been sent and not answered nothing is aborted: the commit is repeated with the same epoch, where
+  the coordinator answers what has become of the first one; and if that cannot be learned the caller gets
+  OutcomeUnknown, fences (`reclaim`) and reads what is committed.
+- An id is never taken from a successor. Only `init` takes it over from whoever has it. `begin` and `reclaim` say who
+  they were (KIP-360) and are refused when that is no longer so. While a transaction is open Kafka does not look at
+  that closely enough, and would abort a successor's transaction, so they look at the owner first.
+"""
+
+import enum
+import time
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, TypeGuard
+
+from fencepost.client.cluster import Cluster, Coordinates, TopicPartition
+from fencepost.client.groups import CommittedOffset
+from fencepost.client.identity import ProducerIdentity, TransactionProtocol
+from fencepost.client.registration import (
+    END_TXN,
+    VERSIONS,
+    add_group,
+    commit_offsets,
+    fenced_message,
+    protocol_of,
+    register_partitions,
+)
+from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED, Retry, known_code
+from fencepost.errors import (
+    ClientError,
+    ConnectionLost,
+    ErrorCode,
+    Fenced,
+    GaveUp,
+    InvariantBroken,
+    OutcomeUnknown,
+    Refused,
+    TransactionFailed,
+    TransactionTimedOut,
+)
+from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from fencepost.wire.codec import Message
+
+INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS = 22, 65
+FIRST_THAT_SAYS_WHO_IT_WAS = 3
+
+DEFAULT_TIMEOUT_MS = 60_000
+
+CONCURRENT = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
+
+#: How DescribeTransactions calls a transaction that is open ...
+ONGOING = "Ongoing"
+#: ... and one that has been, or is being, aborted.
+ABORTED_STATES = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
+
+#: Answers after which the coordinator has surely not begun to commit.
+NOT_BEGUN = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+
+
+class AbortedBy(enum.Enum):
+    US = enum.auto()
+    TIMEOUT = enum.auto()  #: it outlasted `transaction.timeout.ms`, and the coordinator has done it or would have
+
+
+class _State(enum.Enum):
+    NEW = enum.auto()  #: without an identity
+    READY = enum.auto()  #: with one that has not been used
+    OPEN = enum.auto()
+    COMMITTING = enum.auto()  #: a commit may have been sent
+    SPENT = enum.auto()  #: the epoch has been used, the next one is still to be asked for
+
+
+class _Owner(NamedTuple):
+    """Whom the coordinator takes for the owner of the id."""
+
+    producer_id: int
+    epoch: int
+    state: str
+
+
+class SharedTransaction:
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        protocol: TransactionProtocol | None = None,
+    ) -> None:
+        """`protocol` is the cluster's newest one unless given; a cluster with protocol 2 speaks the older one too."""
+        self._cluster = cluster
+        self._protocol = protocol
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._identity: ProducerIdentity | None = None
+        self._state = _State.NEW
+        self._opened_s = 0.0
+        self._in_doubt = False  #: a commit has been sent whose answer, or whose effect, is not known
+
+    @classmethod
+    def join(
+        cls, cluster: Cluster, identity: ProducerIdentity, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> "SharedTransaction":
+        """The open transaction of this identity, in another process than the one that began it."""
+        joined = cls(cluster, identity.transactional_id, timeout_ms=timeout_ms)
+        joined._identity, joined._state, joined._opened_s = identity, _State.OPEN, time.monotonic()
+        return joined
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        if self._identity is None:
+            raise InvariantBroken("a transaction has no identity before init")
+        return self._identity
+
+    @property
+    def open_for_s(self) -> float:
+        return time.monotonic() - self._opened_s if self._state in (_State.OPEN, _State.COMMITTING) else 0.0
+
+    # -- identity ----------------------------------------------------------------------------------------------------
+
+    def init(self) -> ProducerIdentity:
+        """Take the id over: whoever had it is fenced, what it left open is aborted."""
+        protocol = self._protocol or protocol_of(self._cluster)
+        answer, code = self._init_producer_id(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        if code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise Refused(
+                code, f"transaction.timeout.ms={self._timeout_ms} is more than the broker's transaction.max.timeout.ms"
+            )
+        if code:
+            raise Refused(code, f"transactional id {self._transactional_id!r}")
+        return self._take(answer, protocol)
+
+    def begin(self) -> ProducerIdentity:
+        """The identity for one more transaction. Writers may use it from now on."""
+        if self._state is _State.SPENT:
+            self.reclaim()
+        self._require("begin a transaction", _State.READY)
+        self._state, self._opened_s = _State.OPEN, time.monotonic()
+        return self.identity
+
+    def reclaim(self) -> ProducerIdentity:
+        """Lock out whatever is still under way under this identity, and get the next; Fenced if there is a successor.
+
+        Afterwards nothing more can happen to the last transaction: what is committed now stays, and is all.
+        """
+        self._require("reclaim", _State.READY, _State.OPEN, _State.COMMITTING, _State.SPENT)
+        identity = self.identity
+        self._state = _State.COMMITTING if self._in_doubt else _State.SPENT
+        retry = Retry(f"reclaiming {identity}", self._cluster.settings)
+        while True:
+            owner = self._owner()
+            if owner is not None and owner.state == ONGOING and owner != (*_who(identity), ONGOING):
+                raise self._fenced(ErrorCode.PRODUCER_FENCED)
+            expected = (owner.producer_id, owner.epoch) if self._is_aborted(owner) else _who(identity)
+            answer, code = self._init_producer_id(*expected, again=COORDINATOR_MOVED | BUSY - CONCURRENT)
+            if not code:
+                return self._take(answer, identity.protocol)
+            if code in FENCED and (owner is None or self._owner() == owner):
+                raise self._fenced(code)
+            if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                raise self._fenced(code)
+            if code not in FENCED | CONCURRENT:
+                raise Refused(code, f"transactional id {self._transactional_id!r}")
+            retry.wait(code)
+
+    def _take(self, answer: Message, protocol: TransactionProtocol) -> ProducerIdentity:
+        self._identity = ProducerIdentity(self._transactional_id, answer.producer_id, answer.producer_epoch, protocol)
+        self._state, self._in_doubt = _State.READY, False
+        return self._identity
+
+    def _init_producer_id(
+        self, producer_id: int, epoch: int, again: AbstractSet[ErrorCode] = COORDINATOR_MOVED | BUSY
+    ) -> tuple[Message, ErrorCode]:
+        fields = {
+            "transactional_id": self._transactional_id,
+            "transaction_timeout_ms": self._timeout_ms,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
+        return self._cluster.call_coordinator(
+            Coordinates.TRANSACTION,
+            self._transactional_id,
+            INIT_PRODUCER_ID,
+            fields,
+            lambda answer: int(answer.error_code),
+            what=f"fencing transactional id {self._transactional_id!r}",
+            lowest=FIRST_THAT_SAYS_WHO_IT_WAS,
+            again=again,
+        )
+
+    # -- what is in it -----------------------------------------------------------------------------------------------
+
+    def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Register partitions before they are written. Protocol 2 does it by writing, and nothing is sent."""
+        self._require("add partitions", _State.OPEN)
+        register_partitions(self._cluster, self.identity, partitions)
+
+    def add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """The group's offsets become these when, and only when, the transaction commits."""
+        self._require("add offsets", _State.OPEN)
+        if not offsets:
+            return
+        if self.identity.protocol is TransactionProtocol.V1:
+            add_group(self._cluster, self.identity, group)
+        commit_offsets(self._cluster, self.identity, group, offsets)
+
+    # -- its end -----------------------------------------------------------------------------------------------------
+
+    def commit(self, timeout_s: float | None = None) -> None:
+        """Make all of it visible; returns when that is decided.
+
+        Raises TransactionFailed or Fenced when it is certain that it will not be, and OutcomeUnknown when nothing is:
+        then `commit` may be tried again, or `reclaim` makes it certain and the group's offsets tell.
+        """
+        self._require("commit", _State.OPEN, _State.COMMITTING)
+        self._state = _State.COMMITTING
+        retry = Retry(f"commit of {self.identity}", self._cluster.settings, timeout_s)
+        while True:
+            reason: object
+            try:
+                answer = self._send_commit()
+                if answer is None:
+                    return
+                reason = answer
+            except ConnectionLost as error:
+                reason = error
+            if not isinstance(reason, ErrorCode) or reason in COORDINATOR_MOVED:
+                self._cluster.forget_coordinator(Coordinates.TRANSACTION, self._transactional_id)
+            try:
+                retry.wait(reason)
+            except GaveUp as error:
+                raise self._gave_up(error) from None
+
+    def _send_commit(self) -> ErrorCode | None:
+        """One EndTxn. None when it is done, a code when it is to be sent again."""
+        connection = self._cluster.coordinator(Coordinates.TRANSACTION, self._transactional_id)
+        was_in_doubt, self._in_doubt = self._in_doubt, True  # from here on it may happen
+        bounds = VERSIONS[self.identity.protocol][END_TXN]
+        answer = connection.call(END_TXN, self._end_fields(commit=True), lowest=bounds.lowest, highest=bounds.highest)
+        code = known_code(answer.error_code)
+        if not code:
+            self._ended(answer)
+            return None
+        if code in NOT_BEGUN:
+            self._in_doubt = was_in_doubt
+        if code in COORDINATOR_MOVED or code in BUSY:
+            return code
+        raise self._not_committed(code, in_doubt=was_in_doubt)
+
+    def abort(self) -> AbortedBy:
+        """Undo all of it. Writers of this identity are refused from now on; the next `begin` gives another."""
+        if self._state is _State.COMMITTING:
+            raise InvariantBroken("a transaction whose commit may have been sent is never aborted: reclaim it")
+        if self._state is not _State.OPEN:
+            return AbortedBy.US
+        # A coordinator that aborted on its own takes our abort for a repetition and says yes, so time has to tell.
+        by = AbortedBy.TIMEOUT if 1000 * self.open_for_s >= self._timeout_ms else AbortedBy.US
+        self._state = _State.SPENT
+        bounds = VERSIONS[self.identity.protocol][END_TXN]
+        answer, code = self._cluster.call_coordinator(
+            Coordinates.TRANSACTION,
+            self._transactional_id,
+            END_TXN,
+            self._end_fields(commit=False),
+            lambda answer: int(answer.error_code),
+            what=f"abort of {self.identity}",
+            lowest=bounds.lowest,
+            highest=bounds.highest,
+        )
+        if not code:
+            self._ended(answer)
+        elif code is ErrorCode.INVALID_TXN_STATE:
+            pass  # nothing had been written, so there is nothing to abort
+        elif code in FENCED and self._is_aborted(self._owner()):
+            return AbortedBy.TIMEOUT
+        elif code in FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            raise self._fenced(code)
+        else:
+            raise Refused(code, f"abort of {self.identity}")
+        return by
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _require(self, what: str, *states: _State) -> None:
+        if self._state not in states:
+            raise InvariantBroken(f"cannot {what} while the transaction is {self._state.name}")
+
+    def _end_fields(self, *, commit: bool) -> dict[str, object]:
+        return {
+            "transactional_id": self._transactional_id,
+            "producer_id": self.identity.producer_id,
+            "producer_epoch": self.identity.epoch,
+            "committed": commit,
+        }
+
+    def _ended(self, answer: Message) -> None:
+        """Protocol 2 answers with the identity of the next transaction."""
+        if answer.producer_id != NO_PRODUCER_ID:
+            self._take(answer, self.identity.protocol)
+        else:
+            self._state, self._in_doubt = _State.SPENT, False
+
+    def _not_committed(self, code: ErrorCode, *, in_doubt: bool) -> ClientError:
+        """What a final refusal of EndTxn means. `in_doubt`: an earlier one may have succeeded all the same."""
+        identity = self.identity
+        aborted = code in FENCED | {ErrorCode.INVALID_TXN_STATE} and self._is_aborted(self._owner())
+        # With protocol 1 a commit leaves the epoch alone, so a raised one says nothing of how the transaction ended.
+        if aborted and (identity.protocol is TransactionProtocol.V2 or not in_doubt):
+            open_for_s = self.open_for_s
+            self._state, self._in_doubt = _State.SPENT, False
+            if 1000 * open_for_s < self._timeout_ms:
+                return TransactionFailed(f"transaction {identity} was aborted: another producer asked for its id")
+            return TransactionTimedOut(
+                f"transaction {identity} was open for {open_for_s:.1f} s, longer than transaction.timeout.ms="
+                f"{self._timeout_ms}, and has been aborted: raise that setting, or make batches smaller"
+            )
+        if code is ErrorCode.INVALID_TXN_STATE:
+            self._state, self._in_doubt = _State.SPENT, False
+            return TransactionFailed(f"transaction {identity} is not open, so it cannot be committed: {code.name}")
+        if in_doubt or code is ErrorCode.UNKNOWN_SERVER_ERROR:
+            return OutcomeUnknown(f"the commit of {identity} was sent, then refused when it was repeated: {code.name}")
+        self._in_doubt = False
+        if code in FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            self._state = _State.SPENT
+            return self._fenced(code)
+        self._state = _State.OPEN
+        return TransactionFailed(f"the commit of {identity} was refused: {code.name}")
+
+    def _gave_up(self, error: GaveUp) -> ClientError:
+        if self._in_doubt:
+            return OutcomeUnknown(f"{error}; it may have been carried out")
+        self._state = _State.OPEN
+        return TransactionFailed(f"{error}; it has not been sent")
+
+    def _fenced(self, code: ErrorCode) -> Fenced:
+        return Fenced(fenced_message(self.identity, code))
+
+    def _is_aborted(self, owner: _Owner | None) -> TypeGuard[_Owner]:
+        """Whether our transaction has been aborted without us, and nobody has been given the id since.
+
+        The coordinator raises the epoch by one when it aborts after the timeout. A successor takes the id over in two
+        steps, that same abort and then an epoch of its own: after the first alone nobody owns the raised epoch either.
+        """
+        identity = self.identity
+        return (
+            owner is not None
+            and (owner.producer_id, owner.epoch) == (identity.producer_id, identity.epoch + 1)
+            and owner.state in ABORTED_STATES
+        )
+
+    def _owner(self) -> _Owner | None:
+        """Whom the coordinator takes for the owner; None if it will not say (before Kafka 3.0, or out of reach)."""
+        try:
+            answer, code = self._cluster.call_coordinator(
+                Coordinates.TRANSACTION,
+                self._transactional_id,
+                DESCRIBE_TRANSACTIONS,
+                {"transactional_ids": [self._transactional_id]},
+                lambda answer: int(answer.transaction_states[0].error_code),
+                what=f"state of transaction {self.identity}",
+            )
+        except ClientError:
+            return None
+        found = answer.transaction_states[0]
+        return None if code else _Owner(found.producer_id, found.producer_epoch, found.transaction_state)
+
+
+def _who(identity: ProducerIdentity) -> tuple[int, int]:
+    return identity.producer_id, identity.epoch

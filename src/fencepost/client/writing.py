@@ -1,0 +1,307 @@
+"""Writing finished record batches in a shared transaction: stamped, several partitions to a request, five in flight.
+
+The rule that all of it serves: *a partition has one writer per epoch*. Sequences start at 0, and a broker takes a
+second writer's first batch for a repetition of the first one's and drops it without a word. Who may write is decided
+by whoever made the identity; here a batch keeps its sequence for ever, so that sending it again after a lost answer is
+harmless, and every other doubt raises.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.connection import Connection, Pending
+from fencepost.client.identity import ProducerIdentity, TransactionProtocol
+from fencepost.client.produce_parts import Records, produce_parts
+from fencepost.client.registration import PRODUCE, VERSIONS, fenced_message, register_partitions
+from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED, LEADER_MOVED, Retry, describe, known_code
+from fencepost.client.settings import Address
+from fencepost.client.stamp import Stamped, following, stamp
+from fencepost.errors import ConnectionLost, ErrorCode, Fenced, GaveUp, InvariantBroken, WriteFailed
+from fencepost.wire.codec import NULL_UUID, Buffer, Message
+from fencepost.wire.produce import FIRST_WITH_TOPIC_IDS
+
+#: A broker remembers the last five batches of a producer in a partition; more could not be told from repetitions.
+MAX_IN_FLIGHT = 5
+MAX_REQUEST_BYTES = 4 << 20
+#: A request smaller than this waits for company while the broker is busy with another.
+WORTH_SENDING_BYTES = 256 << 10
+MAX_BUFFERED_BYTES = 16 << 20
+
+AGAIN = LEADER_MOVED | COORDINATOR_MOVED | BUSY
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+
+
+@dataclass(slots=True)
+class Written:
+    """What a partition has got."""
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+
+
+@dataclass(slots=True)
+class _Batch:
+    stamped: Stamped
+    times_sent: int = 0
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The batches of one partition that are not acknowledged, oldest first; the first `in_flight` are under way."""
+
+    where: TopicPartition
+    batches: deque[_Batch] = field(default_factory=deque)
+    in_flight: int = 0
+    sequence: int = 0
+    #: Until one batch is acknowledged the next ones wait: a broker that does not know the producer yet may take a
+    #: later batch although it refused the first, and then nothing can follow.
+    in_flight_max: int = 1
+    has_failed: bool = False
+    written: Written = field(default_factory=Written)
+
+    @property
+    def can_send(self) -> bool:
+        return self.in_flight < min(len(self.batches), self.in_flight_max)
+
+
+class _Request(NamedTuple):
+    pending: Pending
+    connection: Connection
+    lanes: dict[tuple[str | bytes, int], _Lane]
+
+
+class TransactionWriter:
+    """Writes in the transaction of `identity`. For one thread; `flush` (or leaving `with`) waits for every answer.
+
+    with TransactionWriter(cluster, identity) as writer:
+        writer.write(TopicPartition("invoices", 0), blob)
+    """
+
+    def __init__(self, cluster: Cluster, identity: ProducerIdentity, partitions: Iterable[TopicPartition] = ()) -> None:
+        """`partitions` that are named here are registered with one request, where they have to be."""
+        self._cluster = cluster
+        self._identity = identity
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._connections: dict[Address, Connection] = {}
+        self._requests: deque[_Request] = deque()
+        self._buffered_bytes = 0
+        self._unregistered: set[TopicPartition] = set()
+        self._retry: Retry | None = None
+        self._is_broken = False
+        for where in partitions:
+            self._lane(where)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.flush()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give the connections back. What is not flushed by now is not going to be written."""
+        for connection in self._connections.values():
+            self._cluster.release(connection)
+        self._connections.clear()
+        self._is_broken = True
+
+    @property
+    def written(self) -> dict[TopicPartition, Written]:
+        """What has been acknowledged."""
+        return {where: lane.written for where, lane in self._lanes.items()}
+
+    def write(self, where: TopicPartition, blob: Buffer) -> None:
+        """Take one finished batch. Returns before it is written, but not before there is room for more."""
+        lane = self._lane(where)
+        stamped = stamp(blob, self._identity, lane.sequence)
+        lane.sequence = following(lane.sequence, stamped.record_count)
+        lane.batches.append(_Batch(stamped))
+        self._buffered_bytes += stamped.size
+        self._work(MAX_BUFFERED_BYTES)
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged."""
+        self._work(0)
+
+    def _lane(self, where: TopicPartition) -> _Lane:
+        lane = self._lanes.get(where)
+        if lane is None:
+            lane = self._lanes[where] = _Lane(where)
+            if self._identity.protocol is TransactionProtocol.V1:
+                self._unregistered.add(where)
+        return lane
+
+    # -- the loop ----------------------------------------------------------------------------------------------------
+
+    def _work(self, buffered_max: int) -> None:
+        """Send and receive until at most `buffered_max` bytes are unacknowledged."""
+        if self._is_broken:
+            raise InvariantBroken("a writer that failed or was closed writes no more")
+        try:
+            self._register()
+            self._send_ready(flush=buffered_max == 0)
+            while self._buffered_bytes > buffered_max:
+                if self._requests:
+                    self._receive()
+                self._send_ready(flush=True)
+        except GaveUp as error:
+            self._is_broken = True
+            raise WriteFailed(str(error)) from None
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def _register(self) -> None:
+        if self._unregistered:
+            register_partitions(self._cluster, self._identity, sorted(self._unregistered))
+            self._unregistered.clear()
+
+    def _send_ready(self, *, flush: bool) -> None:
+        """Fill the pipelines, every leader's as far as it goes."""
+        while True:
+            by_leader: dict[Address, list[_Lane]] = {}
+            try:
+                for lane in self._lanes.values():
+                    if lane.can_send:
+                        by_leader.setdefault(self._cluster.leader_address(*lane.where), []).append(lane)
+                sent = [self._send(address, lanes, flush=flush) for address, lanes in by_leader.items()]
+            except ConnectionLost as error:
+                self._start_over(error)
+                continue
+            if not any(sent):
+                return
+
+    def _send(self, address: Address, lanes: list[_Lane], *, flush: bool) -> bool:
+        """One request, if this leader may have one more and it is worth it."""
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = self._cluster.borrow(address)
+        if connection.in_flight >= MAX_IN_FLIGHT:
+            return False
+        chosen: list[_Lane] = []
+        size = 0
+        for lane in lanes:
+            batch_size = lane.batches[lane.in_flight].stamped.size
+            if chosen and size + batch_size > MAX_REQUEST_BYTES:
+                break
+            chosen.append(lane)
+            size += batch_size
+        if size < WORTH_SENDING_BYTES and connection.in_flight and not flush:
+            return False
+        self._requests.append(self._send_batches(connection, chosen))
+        return True
+
+    def _send_batches(self, connection: Connection, lanes: list[_Lane]) -> _Request:
+        lowest, highest = VERSIONS[self._identity.protocol][PRODUCE]
+        ids = {lane.where.topic: self._cluster.topic(lane.where.topic).id for lane in lanes}
+        if NULL_UUID in ids.values():
+            highest = min(highest, FIRST_WITH_TOPIC_IDS - 1)
+        version = connection.version(PRODUCE, lowest, highest)
+        topics: dict[str | bytes, list[Records]] = {}
+        by_name: dict[tuple[str | bytes, int], _Lane] = {}
+        for lane in lanes:
+            batch = lane.batches[lane.in_flight]
+            name = ids[lane.where.topic] if version >= FIRST_WITH_TOPIC_IDS else lane.where.topic
+            pieces = (batch.stamped.header, batch.stamped.records)
+            topics.setdefault(name, []).append(Records(lane.where.partition, pieces))
+            by_name[name, lane.where.partition] = lane
+            batch.times_sent += 1
+            lane.in_flight += 1
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        parts = produce_parts(version, self._identity.transactional_id, timeout_ms, topics)
+        return _Request(connection.send_parts(PRODUCE, version, parts), connection, by_name)
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        """The answer to the oldest request; after a failure, all that are due, and then everything over again."""
+        failure: object
+        try:
+            failure = self._receive_one()
+        except ConnectionLost as error:
+            failure = error
+        if failure is None:
+            self._retry = None
+        else:
+            self._start_over(failure)
+
+    def _receive_one(self) -> ErrorCode | None:
+        """Sort one answer's results; gives the first that asks for another attempt."""
+        request = self._requests.popleft()
+        answer = request.connection.receive(request.pending)
+        failure = None
+        waiting = dict(request.lanes)
+        for topic in answer.responses:
+            name = topic.topic_id if request.pending.version >= FIRST_WITH_TOPIC_IDS else topic.name
+            for result in topic.partition_responses:
+                lane = waiting.pop((name, result.index), None)
+                if lane is not None and self._settle(lane, result) is not None:
+                    failure = failure or known_code(result.error_code)
+        if waiting:
+            request.connection.close()
+            raise ConnectionLost(f"{request.connection.address} did not answer for every partition")
+        return failure
+
+    def _settle(self, lane: _Lane, result: Message) -> ErrorCode | None:
+        """The result of the oldest batch of a lane that is in flight; a code when it has to be sent again."""
+        code = known_code(result.error_code)
+        if lane.has_failed:  # whatever follows a failed batch comes out of order
+            if code is not ErrorCode.NONE:
+                return code
+            raise WriteFailed(f"{lane.where}: a batch was taken although the one before it was not")
+        batch = lane.batches[0]
+        if code is ErrorCode.NONE or (code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and batch.times_sent > 1):
+            self._acknowledge(lane, batch.stamped, result.base_offset)
+            return None
+        if code in AGAIN:
+            lane.has_failed = True
+            return code
+        if code in FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            raise Fenced(f"{lane.where}: {fenced_message(self._identity, code)}")
+        hint = ": the topic's max.message.bytes is smaller than a batch" if code in TOO_LARGE else ""
+        raise WriteFailed(f"{lane.where}: {code.name} {result.error_message or ''}".rstrip() + hint)
+
+    def _acknowledge(self, lane: _Lane, stamped: Stamped, base_offset: int) -> None:
+        lane.batches.popleft()
+        lane.in_flight -= 1
+        lane.in_flight_max = MAX_IN_FLIGHT
+        self._buffered_bytes -= stamped.size
+        written = lane.written
+        written.batches += 1
+        written.records += stamped.record_count
+        written.bytes += stamped.size
+        if base_offset >= 0:
+            if base_offset <= written.last_offset:
+                raise WriteFailed(f"{lane.where}: offset {base_offset} was given twice; is there another writer?")
+            written.first_offset = base_offset if written.first_offset < 0 else written.first_offset
+            written.last_offset = base_offset + stamped.record_count - 1
+
+    def _start_over(self, reason: object) -> None:
+        """Hear what else has been answered, then prepare to send what is left, from the first batch of each lane on."""
+        while self._requests:
+            try:
+                self._receive_one()
+            except ConnectionLost:
+                pass  # so are all later ones on that connection
+        for address, connection in [*self._connections.items()]:
+            if not connection.is_usable():
+                del self._connections[address]
+        for lane in self._lanes.values():
+            if lane.has_failed or lane.in_flight:
+                self._cluster.forget_topic(lane.where.topic)
+                lane.has_failed, lane.in_flight, lane.in_flight_max = False, 0, 1
+        if self._retry is None:
+            self._retry = Retry(f"writing in {self._identity}", self._cluster.settings)
+        self._retry.wait(describe(reason))

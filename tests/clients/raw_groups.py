@@ -1,0 +1,99 @@
+"""A member of a group as its requests see it: the classic protocol, version by version."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.clients.raw import Key, Wire, errors
+
+#: A consumer's subscription to nothing.
+SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
+
+
+@dataclass
+class Member:
+    """A member of a group: what it was told when it joined."""
+
+    wire: Wire
+    group: str
+    member_id: str = ""
+    generation: int = -1
+    instance_id: str | None = None
+    leader: str = ""
+    joined: Any = None
+
+    def join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> set[str]:
+        """Join, with the second request that version 4 and later want of a new member."""
+        return self.joined_with(version, self.send_join(version, protocols, **options), protocols, **options)
+
+    def send_join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> int:
+        fields = {
+            "group_id": self.group,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance_id,
+            "protocol_type": "consumer",
+            "protocols": [{"name": name, "metadata": SUBSCRIPTION} for name in protocols],
+            **options,
+        }
+        return self.wire.send(Key.JOIN_GROUP, version, **fields)
+
+    def joined_with(
+        self, version: int, correlation_id: int, protocols: tuple[str, ...] = ("range",), **options: Any
+    ) -> set[str]:
+        answer = self.wire.receive(Key.JOIN_GROUP, version, correlation_id)
+        if errors(answer) == {"MEMBER_ID_REQUIRED"}:
+            self.member_id = answer.member_id
+            return self.join(version, protocols, **options)
+        if not errors(answer):
+            self.member_id, self.generation, self.leader = answer.member_id, answer.generation_id, answer.leader
+            self.joined = answer
+        return errors(answer)
+
+    def sync(self, version: int = 5, assignments: dict[str, bytes] | None = None) -> Any:
+        return self.wire.ask(Key.SYNC_GROUP, version, **self.sync_fields(assignments or {}))
+
+    def sync_fields(self, assignments: dict[str, bytes]) -> dict[str, Any]:
+        return {
+            "group_id": self.group,
+            "generation_id": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance_id,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+            "assignments": [{"member_id": who, "assignment": what} for who, what in assignments.items()],
+        }
+
+    def heartbeat(self, version: int = 4) -> set[str]:
+        return errors(
+            self.wire.ask(
+                Key.HEARTBEAT,
+                version,
+                group_id=self.group,
+                generation_id=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+            )
+        )
+
+    def leave(self, version: int = 5) -> set[str]:
+        fields: dict[str, Any] = {"group_id": self.group}
+        if version < 3:
+            fields["member_id"] = self.member_id
+        else:
+            fields["members"] = [{"member_id": self.member_id, "group_instance_id": self.instance_id}]
+        return errors(self.wire.ask(Key.LEAVE_GROUP, version, **fields))
+
+    def commit(self, topic: str, offset: int, version: int = 8, metadata: str = "") -> set[str]:
+        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": metadata}
+        return errors(
+            self.wire.ask(
+                Key.OFFSET_COMMIT,
+                version,
+                group_id=self.group,
+                generation_id_or_member_epoch=self.generation,
+                member_id=self.member_id,
+                group_instance_id=self.instance_id,
+                topics=[{"name": topic, "partitions": [partition]}],
+            )
+        )

@@ -1,0 +1,118 @@
+"""Produce and Fetch requests by hand, for one partition or for many."""
+
+import struct
+from typing import Any
+
+from crc32c import crc32c
+
+from tests.clients.raw import Key, Wire, errors
+
+#: The id of no topic.
+NOWHERE = b"\x07" * 16
+
+
+def id_of(wire: Wire, name: str) -> bytes:
+    return wire.ask(Key.METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0].topic_id.bytes
+
+
+def produce(
+    wire: Wire,
+    topic: str,
+    records: bytes | None,
+    version: int = 12,
+    *,
+    partition: int = 0,
+    acks: int = -1,
+    transactional_id: str | None = None,
+    topic_id: bytes = NOWHERE,
+) -> Any:
+    """The answer for the one partition."""
+    answer = wire.ask(
+        Key.PRODUCE,
+        version,
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=5000,
+        topic_data=[
+            {
+                "name": topic,
+                "topic_id": topic_id,
+                "partition_data": [{"index": partition, "records": records}],
+            }
+        ],
+    )
+    (told,) = answer.responses
+    (found,) = told.partition_responses
+    return found
+
+
+def fetch(wire: Wire, topic: str, offset: int = 0, version: int = 12, **options: Any) -> Any:
+    """The answer for partition 0 of the one topic."""
+    answer = ask_fetch(wire, version, {topic: {0: offset}}, **options)
+    assert errors(answer.error_code) == set() if version >= 7 else True
+    (told,) = answer.responses
+    (found,) = told.partitions
+    return found
+
+
+def ask_fetch(
+    wire: Wire,
+    version: int,
+    wanted: dict[str, dict[int, int]],
+    *,
+    topic_ids: dict[str, bytes] | None = None,
+    session: tuple[int, int] = (0, -1),
+    forgotten: dict[str, list[int]] | None = None,
+    partition: dict[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    return wire.ask(
+        Key.FETCH, version, **fetch_fields(wanted, topic_ids or {}, session, forgotten or {}, partition or {}, options)
+    )
+
+
+def fetch_fields(
+    wanted: dict[str, dict[int, int]],
+    topic_ids: dict[str, bytes],
+    session: tuple[int, int],
+    forgotten: dict[str, list[int]],
+    partition: dict[str, Any],
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "session_id": session[0],
+        "session_epoch": session[1],
+        "topics": [
+            {
+                "topic": name,
+                "topic_id": topic_ids.get(name, NOWHERE),
+                "partitions": [
+                    {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **partition}
+                    for number, offset in offsets.items()
+                ],
+            }
+            for name, offsets in wanted.items()
+        ],
+        "forgotten_topics_data": [
+            {"topic": name, "topic_id": topic_ids.get(name, NOWHERE), "partitions": numbers}
+            for name, numbers in forgotten.items()
+        ],
+        **options,
+    }
+
+
+def recount(
+    records: bytes, *, count: int | None = None, last_delta: int | None = None, attributes: int | None = None
+) -> bytes:
+    """The batch with other numbers in its header, and a checksum that fits them."""
+    changed = bytearray(records)
+    if attributes is not None:
+        struct.pack_into(">h", changed, 21, struct.unpack_from(">h", changed, 21)[0] | attributes)
+    if last_delta is not None:
+        struct.pack_into(">i", changed, 23, last_delta)
+    if count is not None:
+        struct.pack_into(">i", changed, 57, count)
+    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
