@@ -242,7 +242,10 @@ class Decoder:
             contents.array(pa.binary(), count, content_bytes, nulls),
         ]
         items = pa.StructArray.from_arrays(fields, fields=list(HEADERS.value_type))
-        return pa.Array.from_buffers(HEADERS, rows, [None, pa.py_buffer(starts)], 0, children=[items])
+        has_any = np.diff(starts) > 0  # a record without headers has null, as in Spark's own source
+        without = rows - int(np.count_nonzero(has_any))
+        bitmap = pa.py_buffer(np.packbits(has_any, bitorder="little")) if without else None
+        return pa.Array.from_buffers(HEADERS, rows, [bitmap, pa.py_buffer(starts)], without, children=[items])
 
     def _malformed(self, batch: Longs, what: str) -> Malformed:
         offset = int(batch[self._kernels.BASE_OFFSET])

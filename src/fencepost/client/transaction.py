@@ -242,9 +242,9 @@ class SharedTransaction:
     def _send_commit(self) -> ErrorCode | None:
         """One EndTxn. None when it is done, a code when it is to be sent again."""
         connection = self._cluster.coordinator(Coordinates.TRANSACTION, self._transactional_id)
+        version = connection.version(END_TXN, *VERSIONS[self.identity.protocol][END_TXN])
         was_in_doubt, self._in_doubt = self._in_doubt, True  # from here on it may happen
-        bounds = VERSIONS[self.identity.protocol][END_TXN]
-        answer = connection.call(END_TXN, self._end_fields(commit=True), lowest=bounds.lowest, highest=bounds.highest)
+        answer = connection.call(END_TXN, self._end_fields(commit=True), lowest=version, highest=version)
         code = known_code(answer.error_code)
         if not code:
             self._ended(answer)

@@ -18,6 +18,9 @@ XERIAL_BLOCK_BYTES = 32 * 1024
 
 #: What one batch may unfold to. A batch is at most `message.max.bytes` (1 MiB by default) before that.
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+#: A small batch may unfold to less than that: everybody waits while it is looked through.
+MAX_DECOMPRESSED_BYTES_OF_SMALL = 64 * 1024 * 1024
+MAX_RATIO = 64
 
 #: How cramjam says that the output buffer was too small.
 OUTPUT_FULL = "failed to write whole buffer"
@@ -48,11 +51,13 @@ def compress(codec: Compression, data: bytes) -> bytes:
 
 
 def decompress(
-    codec: Compression, data: bytes | bytearray | memoryview, limit: int = MAX_DECOMPRESSED_BYTES
+    codec: Compression, data: bytes | bytearray | memoryview, limit: int | None = None
 ) -> bytes | memoryview:
     """Undo `compress`; raises Malformed for bytes that are not of that codec or unfold past `limit`."""
     if codec is Compression.NONE:
         return memoryview(data)
+    if limit is None:
+        limit = min(MAX_DECOMPRESSED_BYTES, max(MAX_DECOMPRESSED_BYTES_OF_SMALL, MAX_RATIO * len(data)))
     try:
         if codec is Compression.SNAPPY:
             return _snappy_decompress(bytes(data), limit)
