@@ -14,20 +14,16 @@ TIMEOUT_S = 20.0
 QUICK = {"reconnect.backoff.ms": 10, "retry.backoff.ms": 10, "topic.metadata.refresh.fast.interval.ms": 20}
 
 
-def not_now(_: Any) -> None:
-    """Takes the errors that concern the client as a whole.
-
-    Without such a function confluent-kafka raises a fatal one from wherever it happens to be, which may be amid the
-    reports of deliveries. Each of those, and the next call, tells the same.
-    """
-
-
 @contextlib.contextmanager
 def named_errors() -> Iterator[None]:
     try:
         yield
-    except ck.KafkaException as error:
-        cause = error.args[0]
+    except (ck.KafkaException, SystemError) as error:
+        # A fatal error that comes with the report of a delivery is raised amid it, and the interpreter wonders.
+        known = error if isinstance(error, ck.KafkaException) else error.__cause__
+        if not isinstance(known, ck.KafkaException):
+            raise
+        cause = known.args[0]
         name = ErrorCode(cause.code()).name if cause.code() > 0 else cause.name()
         raise Refused(name, cause.str()) from error
 
@@ -88,7 +84,7 @@ class ConfluentProducer(Producer):
 
     def close(self) -> None:
         self.native.purge()
-        with contextlib.suppress(ck.KafkaException):  # a fenced producer has nothing to say but that
+        with contextlib.suppress(ck.KafkaException, SystemError):  # a fenced producer has nothing to say but that
             self.native.flush(0)
 
 
@@ -178,7 +174,6 @@ class Confluent(Client):
             "message.timeout.ms": options["patience_ms"],
             "topic.metadata.propagation.max.ms": options["patience_ms"] // 2,
             "linger.ms": 1,
-            "error_cb": not_now,
             **QUICK,
         }
         if options["transactional_id"] is not None:

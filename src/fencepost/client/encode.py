@@ -81,8 +81,10 @@ class Encoder:
         target_bytes: int = DEFAULT_TARGET_BYTES,
         spread: int = 0,
     ) -> None:
-        if not topics or target_bytes < MIN_TARGET_BYTES:
-            raise ConfigError(f"an encoder needs a topic, and batches of {MIN_TARGET_BYTES} bytes or more")
+        if not topics or target_bytes < MIN_TARGET_BYTES or any(shape.partitions < 1 for shape in topics.values()):
+            raise ConfigError(
+                f"an encoder needs topics with partitions, and batches of {MIN_TARGET_BYTES} bytes or more"
+            )
         self._kernels: Any = jit.load("encode_kernels")
         self._topics = dict(topics)
         self._topic = next(iter(topics)) if topic is None and len(topics) == 1 else topic
@@ -214,7 +216,7 @@ def _compressed(batch: memoryview, codec: Compression) -> Buffer:
 
 
 def blobs_to_arrow(blobs: Sequence[Blob]) -> Any:
-    """Blobs as rows of `BLOB_SCHEMA`, to be moved to their writers."""
+    """Blobs as rows of `BLOB_SCHEMA`, to be moved to their writers; of what one call of `add` or `finish` gave."""
     starts = np.concatenate([[0], np.cumsum([len(blob.data) for blob in blobs])]).astype(np.int32)
     data = np.concatenate([np.frombuffer(blob.data, np.uint8) for blob in blobs]) if blobs else NO_BYTES
     return pa.RecordBatch.from_arrays(

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from fencepost.client.admin import topic_configs
 from fencepost.client.cluster import Cluster, TopicPartition
 from fencepost.client.connection import Connection, Pending
 from fencepost.client.decode import DEFAULT_BATCH_BYTES, Decoder
 from fencepost.client.offsets import Isolation, earliest, latest
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
-from fencepost.errors import ConnectionLost, ErrorCode, Malformed, OffsetsOutOfRange, Refused
+from fencepost.errors import ClientError, ConnectionLost, ErrorCode, Malformed, OffsetsOutOfRange, Refused
 from fencepost.wire.codec import NULL_UUID, Message
 from fencepost.wire.fetch import API_KEY as FETCH
 from fencepost.wire.fetch import FIRST_WITH_TOPIC_IDS, VERSIONS, Aborted
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_FETCH_BYTES = 8 << 20
 MAX_WAIT_MS = 500
+REMOTE_STORAGE = "remote.storage.enable"
 #: A fetch does not ask for much more than what is left of the range, as far as that can be guessed.
 MIN_FETCH_BYTES = 64 << 10
 GUESSED_RECORD_BYTES = 1 << 10
@@ -110,8 +112,8 @@ class _RangeReader:
                 if self._pending is None:
                     self._send()
                 answer = self._receive()
-                code = known_code(answer.error_code)
-                if code is ErrorCode.NONE:
+                code = answer if isinstance(answer, ErrorCode) else known_code(answer.error_code)
+                if code is ErrorCode.NONE and isinstance(answer, Message):
                     return answer
                 if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._skip_what_is_lost():
                     continue
@@ -137,10 +139,13 @@ class _RangeReader:
             visible = answer.high_watermark
             if self._isolation is Isolation.READ_COMMITTED:
                 visible = answer.last_stable_offset
-            if visible >= self._end:  # there is nothing between here and there
+            if visible < self._end:
+                self._wait(f"it is to be read up to offset {self._end}, but what can be read ends at {visible}")
+            elif self._is_local():  # at least one batch is returned if there is one, so there is none up to `visible`
                 self.position = self._end
                 return
-            self._wait(f"{self._where} is to be read up to offset {self._end}, but what can be read ends at {visible}")
+            else:
+                self._wait(f"nothing was found from offset {self.position} on, in time or at all")
         if self.position < self._end:
             try:
                 self._send()
@@ -170,14 +175,16 @@ class _RangeReader:
         newest = VERSIONS[1] if known.id != NULL_UUID else FIRST_WITH_TOPIC_IDS - 1
         self._pending = self._connection.send(FETCH, fields, highest=newest)
 
-    def _receive(self) -> Message:
-        """The partition's part of the answer, or an answer's error in its place."""
+    def _receive(self) -> Message | ErrorCode:
+        """The partition's part of the answer, or what the whole answer says instead."""
         if self._connection is None or self._pending is None:
             raise ConnectionLost("nothing was asked")
         pending, self._pending = self._pending, None
         answer = self._connection.receive(pending, allocate=self._allocate)
-        if answer.error_code or not answer.responses:
-            return answer
+        if answer.error_code:
+            return known_code(answer.error_code)
+        if not answer.responses:  # how a broker answers a client that is over its quota
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         partition: Message = answer.responses[0].partitions[0]
         return partition
 
@@ -186,6 +193,14 @@ class _RangeReader:
         if self._buffer.size < size:
             self._buffer = np.empty(max(size, self._fetch_bytes + MIN_FETCH_BYTES), np.uint8)
         return self._buffer.data[:size]
+
+    def _is_local(self) -> bool:
+        """Whether all of the partition lies with its leader: tiered storage answers with nothing when it is slow."""
+        try:
+            found = topic_configs(self._cluster, self._where.topic, [REMOTE_STORAGE])
+        except ClientError:
+            return False
+        return found.get(REMOTE_STORAGE) != "true"
 
     def _start_over(self) -> None:
         """What is known of the leader was wrong, or the connection broke."""

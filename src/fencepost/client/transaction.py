@@ -87,6 +87,15 @@ class _Owner(NamedTuple):
 
 
 class SharedTransaction:
+    """One transactional id, and one transaction of it after the other.
+
+    transaction = SharedTransaction(cluster, "shop")
+    transaction.init()
+    identity = transaction.begin()          # hand it to writers, wait for them
+    transaction.add_offsets("shop", offsets)
+    transaction.commit()                    # and begin again
+    """
+
     def __init__(
         self,
         cluster: Cluster,
@@ -256,7 +265,7 @@ class SharedTransaction:
         raise self._not_committed(code, in_doubt=was_in_doubt)
 
     def abort(self) -> AbortedBy:
-        """Undo all of it. Writers of this identity are refused from now on; the next `begin` gives another."""
+        """Undo all of it. Its writers are refused from now on (with protocol 1, from the next `begin` on)."""
         if self._state is _State.COMMITTING:
             raise InvariantBroken("a transaction whose commit may have been sent is never aborted: reclaim it")
         if self._state is not _State.OPEN:

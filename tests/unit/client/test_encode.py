@@ -241,6 +241,8 @@ def test_an_encoder_for_nothing_is_refused():
         Encoder({})
     with pytest.raises(ConfigError):
         Encoder({"t": TopicShape(1)}, target_bytes=100)
+    with pytest.raises(ConfigError):
+        Encoder({"t": TopicShape(0)})
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------
