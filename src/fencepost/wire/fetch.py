@@ -7,8 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from fencepost.wire.frame import finish_response, start_response
-from fencepost.wire.varint import write_unsigned
+from fencepost.wire.frame import finish_response, start_response, write_count, write_topic
 
 API_KEY = 1
 VERSIONS = (4, 18)
@@ -16,7 +15,6 @@ FIRST_WITH_SESSIONS = 7
 FIRST_FLEXIBLE = 12
 FIRST_WITH_TOPIC_IDS = 13
 
-_INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _THROTTLE_ERROR_SESSION = struct.Struct(">ihi")
 _PARTITION = struct.Struct(">ihqq")
@@ -65,10 +63,10 @@ def encode_response(
     else:
         out += _INT32.pack(0)
     groups = _by_topic(answers)
-    _write_count(out, len(groups), flexible)
+    write_count(out, len(groups), flexible=flexible)
     for topic, group in groups.items():
-        _write_topic(out, topic, flexible)
-        _write_count(out, len(group), flexible)
+        write_topic(out, topic, flexible=flexible)
+        write_count(out, len(group), flexible=flexible)
         for answer in group:
             _write_partition(out, version, answer, flexible)
             records = answer.records
@@ -93,7 +91,7 @@ def _write_partition(out: bytearray, version: int, answer: PartitionAnswer, flex
     if answer.aborted is None:
         out += b"\x00" if flexible else b"\xff\xff\xff\xff"
     else:
-        _write_count(out, len(answer.aborted), flexible)
+        write_count(out, len(answer.aborted), flexible=flexible)
         for producer_id, first_offset in answer.aborted:
             out += _ABORTED.pack(producer_id, first_offset)
             if flexible:
@@ -101,7 +99,7 @@ def _write_partition(out: bytearray, version: int, answer: PartitionAnswer, flex
     if version >= 11:
         out += b"\xff\xff\xff\xff"  # preferred read replica: none
     # Empty, never null: old clients fail on null records.
-    _write_count(out, 0 if answer.records is None else len(answer.records), flexible)
+    write_count(out, 0 if answer.records is None else len(answer.records), flexible=flexible)
 
 
 def _write_tags(out: bytearray, answer: PartitionAnswer) -> None:
@@ -109,25 +107,6 @@ def _write_tags(out: bytearray, answer: PartitionAnswer) -> None:
         out.append(0)
     else:
         out += b"\x01\x00\x0d" + _DIVERGING.pack(*answer.diverging) + b"\x00"
-
-
-def _write_topic(out: bytearray, topic: str | bytes, flexible: bool) -> None:
-    if isinstance(topic, bytes):
-        out += topic
-        return
-    name = topic.encode()
-    if flexible:
-        write_unsigned(out, len(name) + 1)
-    else:
-        out += _INT16.pack(len(name))
-    out += name
-
-
-def _write_count(out: bytearray, count: int, flexible: bool) -> None:
-    if flexible:
-        write_unsigned(out, count + 1)
-    else:
-        out += _INT32.pack(count)
 
 
 def _by_topic(answers: Sequence[PartitionAnswer]) -> dict[str | bytes, list[PartitionAnswer]]:

@@ -10,13 +10,14 @@ from typing import NamedTuple
 from fencepost.errors import Malformed
 from fencepost.wire import messages
 from fencepost.wire.messages import Buffer
-from fencepost.wire.varint import read_unsigned
+from fencepost.wire.varint import read_unsigned, write_unsigned
 
 SIZE = struct.Struct(">i")
 API_VERSIONS_KEY = 18
 #: No struct of Kafka's has more than a handful; passing over millions of empty ones would hold up everybody.
 MAX_UNKNOWN_TAGS = 64
 
+_NAME_LENGTH = struct.Struct(">h")
 _REQUEST = struct.Struct(">hhih")
 _RESPONSE = struct.Struct(">ii")
 
@@ -59,6 +60,27 @@ def skip_tags(buffer: Buffer, position: int) -> int:
         if position > len(buffer):
             raise Malformed("a tagged field runs past the end")
     return position
+
+
+def write_count(out: bytearray, count: int, *, flexible: bool) -> None:
+    """The length before an array or bytes."""
+    if flexible:
+        write_unsigned(out, count + 1)
+    else:
+        out += SIZE.pack(count)
+
+
+def write_topic(out: bytearray, topic: str | bytes, *, flexible: bool) -> None:
+    """A topic's name, or its id where the version names topics so."""
+    if isinstance(topic, bytes):
+        out += topic
+        return
+    name = topic.encode()
+    if flexible:
+        write_unsigned(out, len(name) + 1)
+    else:
+        out += _NAME_LENGTH.pack(len(name))
+    out += name
 
 
 def start_response(correlation_id: int, *, flexible: bool) -> bytearray:

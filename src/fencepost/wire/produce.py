@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fencepost.errors import ErrorCode, Malformed
 from fencepost.wire.codec import MAX_REQUEST_ITEMS
-from fencepost.wire.frame import finish_response, skip_tags, start_response
+from fencepost.wire.frame import finish_response, skip_tags, start_response, write_count, write_topic
 from fencepost.wire.varint import read_unsigned, write_unsigned
 
 API_KEY = 0
@@ -131,19 +131,10 @@ def encode_response(version: int, correlation_id: int, results: list[PartitionRe
     flexible = version >= FIRST_FLEXIBLE
     out = start_response(correlation_id, flexible=flexible)
     groups = _by_topic(results)
-    _write_count(out, len(groups), flexible)
+    write_count(out, len(groups), flexible=flexible)
     for group in groups:
-        topic = group[0].topic
-        if isinstance(topic, bytes):
-            out += topic
-        else:
-            name = topic.encode()
-            if flexible:
-                write_unsigned(out, len(name) + 1)
-            else:
-                out += _INT16.pack(len(name))
-            out += name
-        _write_count(out, len(group), flexible)
+        write_topic(out, group[0].topic, flexible=flexible)
+        write_count(out, len(group), flexible=flexible)
         for result in group:
             _write_result(out, version, result, flexible)
         if flexible:
@@ -182,13 +173,6 @@ def _by_topic(results: list[PartitionResult]) -> list[list[PartitionResult]]:
     for result in results:
         groups.setdefault(result.topic, []).append(result)
     return list(groups.values())
-
-
-def _write_count(out: bytearray, count: int, flexible: bool) -> None:
-    if flexible:
-        write_unsigned(out, count + 1)
-    else:
-        out += _INT32.pack(count)
 
 
 def _part(frame: memoryview, position: int, length: int) -> memoryview:
