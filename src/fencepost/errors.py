@@ -8,6 +8,9 @@
     ├── ConfigError           a setting that does not exist or cannot have that value
     ├── DataDirectoryLocked   another broker serves this directory
     ├── InvariantBroken       a bug of ours: never caused by a peer, never answered, always logged
+    ├── PipelineError         what a streaming pipeline meets, beyond what its client does
+    │   ├── BatchRefused         the checkpoint and Kafka do not fit together; says what was seen and what to do
+    │   └── BatchFailed          a batch could not be written, several times over; says why each time
     └── ClientError           what a client of a cluster meets
         ├── BootstrapFailed      no address answered; says which ones, and why each did not
         ├── ConnectionLost       a broker hung up or stayed silent: the request may or may not have been carried out
@@ -204,6 +207,18 @@ class DataDirectoryLocked(FencepostError):
 
 class InvariantBroken(FencepostError):
     """A bug of ours. State is left as it was; the request that met it gets UNKNOWN_SERVER_ERROR."""
+
+
+class PipelineError(FencepostError):
+    """What a streaming pipeline meets, beyond what its client does."""
+
+
+class BatchRefused(PipelineError):
+    """Doing the batch could repeat or lose records, so it is not done: nothing was written."""
+
+
+class BatchFailed(PipelineError):
+    """The batch could not be written. Every attempt at it has been undone."""
 
 
 class ClientError(FencepostError):

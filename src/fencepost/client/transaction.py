@@ -130,6 +130,10 @@ class SharedTransaction:
         return self._identity
 
     @property
+    def is_open(self) -> bool:
+        return self._state is _State.OPEN
+
+    @property
     def open_for_s(self) -> float:
         return time.monotonic() - self._opened_s if self._state in (_State.OPEN, _State.COMMITTING) else 0.0
 

@@ -1,0 +1,185 @@
+"""The Spark job that writes a DataFrame in an open transaction: its columns checked, its stages put together.
+
+Invariant: a job that returns has written every row of the DataFrame, each partition by one writer. One that raises may
+have written some, and then says so by raising WriteFailed.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import fencepost.errors
+from fencepost.client.cluster import Cluster
+from fencepost.client.encode import TopicShape
+from fencepost.client.identity import ProducerIdentity
+from fencepost.errors import BatchFailed, ConfigError, FencepostError, TopicNotFound, WriteFailed
+from fencepost.spark.sink.permits import PermitDesk
+from fencepost.spark.sink.settings import SinkSettings
+from fencepost.spark.sink.stages import (
+    ENCODED_DDL,
+    RESULT_DDL,
+    Encode,
+    EncodeAndWrite,
+    EncodeSettings,
+    Result,
+    Write,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: What a topic is like is asked again after so long, as Kafka's clients do.
+SHAPE_AGE_MAX_S = 60.0
+
+#: The columns of Spark's Kafka sink, and what they may be.
+COLUMNS = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "partition": ("int",),
+    "timestamp": ("timestamp", "timestamp_ntz", "bigint"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a job did."""
+
+    records: dict[str, int] = field(default_factory=dict)  #: by topic
+    bytes: int = 0
+    write_ms: float = 0.0
+    identity: ProducerIdentity | None = None  #: with which it was written; None when there was nothing to write
+
+
+class WriteJob:
+    """Runs such jobs for one sink, and remembers what its topics are like."""
+
+    def __init__(self, session: "SparkSession", settings: SinkSettings, cluster: Cluster) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._shapes: dict[str, TopicShape] = {}
+        self._shapes_asked_s = 0.0
+        conf = session.sparkContext.getConf()
+        host = settings.permit_host or str(conf.get("spark.driver.host") or "127.0.0.1")
+        bind_host = str(conf.get("spark.driver.bindAddress") or host)
+        self._desk = PermitDesk(bind_host, host, settings.permit_port)
+
+    def close(self) -> None:
+        self._desk.shut()
+
+    def run(self, df: "DataFrame", rows_max: int | None, begin: Callable[[], ProducerIdentity]) -> Written:
+        """Write all rows. `rows_max` bounds the input rows, where that is known; `begin` opens the transaction."""
+        rows = select_columns(df, self._settings.topic)
+        begun: list[ProducerIdentity] = []
+        started_s: list[float] = []
+
+        def begin_once() -> ProducerIdentity:
+            if not begun:
+                begun.append(begin())
+                started_s.append(time.monotonic())
+            return begun[0]
+
+        ticket = self._desk.open(begin_once)
+        try:
+            results = self._plan(rows, rows_max, ticket).collect()
+        except Exception as error:
+            granted = self._desk.close()
+            self._shapes.clear()
+            if self._desk.error is not None:
+                raise self._desk.error from error
+            if granted:
+                raise WriteFailed(f"a writing task failed: {_first_line(error)}") from error
+            known = _known(error)
+            if known is None:
+                raise
+            raise known from None
+        finally:
+            self._desk.close()
+        write_ms = (time.monotonic() - started_s[0]) * 1000 if started_s else 0.0
+        return self._sum([Result(*row) for row in results], write_ms, identity=begun[0] if begun else None)
+
+    def _plan(self, rows: "DataFrame", rows_max: int | None, ticket: Any) -> "DataFrame":
+        settings = self._settings
+        encode = EncodeSettings(
+            settings.client, settings.topic, self._known_shapes(), settings.compression, settings.batch_bytes
+        )
+        if rows_max is not None and rows_max <= settings.small_batch_records:
+            return rows.coalesce(1).mapInArrow(EncodeAndWrite(encode, ticket), RESULT_DDL)
+        writers = self._writers(rows.sparkSession.sparkContext.defaultParallelism)
+        blobs = rows.mapInArrow(Encode(encode, writers), ENCODED_DDL)
+        placed = blobs.repartitionById(writers, "writer").drop("writer")
+        return placed.mapInArrow(Write(settings.client, ticket), RESULT_DDL)
+
+    def _writers(self, parallelism: int) -> int:
+        partitions = sum(shape.partitions for shape in self._shapes.values())
+        return max(1, min(parallelism, partitions or parallelism))
+
+    def _known_shapes(self) -> dict[str, TopicShape]:
+        if time.monotonic() - self._shapes_asked_s > SHAPE_AGE_MAX_S:
+            names = set(self._shapes) | ({self._settings.topic} if self._settings.topic else set())
+            self._shapes.clear()
+            self._learn(names)
+            self._shapes_asked_s = time.monotonic()
+        return dict(self._shapes)
+
+    def _learn(self, names: set[str]) -> None:
+        self._shapes.update({name: shape_of(self._cluster, name) for name in sorted(names)})
+
+    def _sum(self, results: Sequence[Result], write_ms: float, *, identity: ProducerIdentity | None) -> Written:
+        for result in results:
+            if result.error:
+                self._shapes.clear()
+                raise _as_error(result)
+        records: dict[str, int] = {}
+        for result in results:
+            records[result.topic] = records.get(result.topic, 0) + result.records
+        self._learn(set(records) - set(self._shapes))
+        return Written(records, sum(result.bytes for result in results), write_ms, identity)
+
+
+def select_columns(df: "DataFrame", topic: str | None) -> "DataFrame":
+    """The columns that make a record; others are left out, as by Spark's own sink."""
+    kinds = dict(df.dtypes)
+    check_columns(kinds, topic)
+    return df.select([name for name in COLUMNS if name in kinds and not (name == "topic" and topic is not None)])
+
+
+def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
+    """ConfigError, before anything runs, when a column is missing or of another type."""
+    if "value" not in kinds:
+        raise ConfigError(f"the DataFrame needs a column 'value'; it has {', '.join(kinds) or 'none'}")
+    if topic is None and "topic" not in kinds:
+        raise ConfigError("the DataFrame needs a column 'topic', or the sink a topic for all rows")
+    for name, allowed in COLUMNS.items():
+        if name in kinds and kinds[name] not in allowed and kinds[name] != "void":
+            raise ConfigError(f"column {name!r} must be {' or '.join(allowed)}, not {kinds[name]}")
+
+
+def _as_error(result: Result) -> FencepostError:
+    """A writer's error as the class that it was."""
+    kind = getattr(fencepost.errors, result.error, None)
+    if isinstance(kind, type) and issubclass(kind, FencepostError) and kind.__init__ is FencepostError.__init__:
+        return kind(result.message)
+    return WriteFailed(f"{result.error}: {result.message}")
+
+
+def _known(error: Exception) -> FencepostError | None:
+    """An error of ours that a task raised, out of Spark's account of it."""
+    text = str(error)
+    for kind in (TopicNotFound, ConfigError, WriteFailed):
+        marker = f"fencepost.errors.{kind.__name__}: "
+        if marker in text:
+            message = text.split(marker, 1)[1].splitlines()[0].strip()
+            return (
+                kind(message) if kind is not WriteFailed else BatchFailed(message)
+            )  # before writing: no use to repeat
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    known = _known(error)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return str(known) if known is not None else (lines[0] if lines else repr(error))

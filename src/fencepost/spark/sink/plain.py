@@ -1,0 +1,58 @@
+"""A batch query's DataFrame in one transaction.
+
+There are no offsets to be kept with it, so running it twice writes it twice; what holds is that a reader never sees a
+part of it. A transactional id of its own lets a rerun after a crash undo what the first run left open at once, instead
+of after the transaction timeout.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fencepost.client.cluster import Cluster
+from fencepost.client.transaction import SharedTransaction
+from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
+from fencepost.spark.sink.jobs import WriteJob
+from fencepost.spark.sink.settings import PREFIX, SinkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSummary:
+    records: dict[str, int]  #: by topic
+    bytes: int
+
+
+def write_plain(
+    df: "DataFrame",
+    bootstrap_servers: str,
+    topic: str | None,
+    transactional_id: str | None,
+    options: Mapping[str, object] | None,
+) -> WriteSummary:
+    name = transactional_id or f"{PREFIX}batch-{uuid.uuid4()}"
+    settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
+    with Cluster(settings.client) as cluster:
+        transaction = SharedTransaction(
+            cluster, name, timeout_ms=settings.transaction_timeout_ms, protocol=settings.protocol
+        )
+        job = WriteJob(df.sparkSession, settings, cluster)
+        try:
+            transaction.init()
+            written = job.run(df, None, transaction.begin)
+            if written.identity is not None:
+                transaction.commit()
+        except (OutcomeUnknown, Fenced):
+            raise
+        except Exception:
+            try:
+                transaction.abort()
+            except FencepostError:
+                pass  # the timeout will do it
+            raise
+        finally:
+            job.close()
+    return WriteSummary(written.records, written.bytes)

@@ -1,0 +1,99 @@
+"""What the sink has done, transaction by transaction, to be shown to people and to listeners.
+
+Kept in the driver's process, by query, the last few in detail and all of them in sums.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+KEPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionProgress:
+    """One committed transaction (or one batch that was found to be committed already)."""
+
+    pipeline: str
+    query_id: str
+    batch_id: int
+    was_skipped: bool = False
+    producer_id: int = -1
+    epoch: int = -1
+    records: Mapping[str, int] = field(default_factory=dict)  #: by topic
+    bytes: int = 0
+    aborted: int = 0  #: attempts at this batch that were undone
+    write_ms: float = 0.0  #: from the first permit to the last acknowledgement
+    commit_ms: float = 0.0  #: offsets, ledger and EndTxn
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class SinkProgress:
+    """Sums over a query's life in this process."""
+
+    pipeline: str
+    query_id: str
+    committed: int = 0
+    aborted: int = 0
+    skipped: int = 0
+    records: int = 0
+    bytes: int = 0
+    commit_ms: float = 0.0
+    recent: deque[TransactionProgress] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+    @property
+    def last(self) -> TransactionProgress | None:
+        return self.recent[-1] if self.recent else None
+
+    def of_batch(self, batch_id: int) -> TransactionProgress | None:
+        return next((found for found in reversed(self.recent) if found.batch_id == batch_id), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        sums = {name: getattr(self, name) for name in ("committed", "aborted", "skipped", "records", "bytes")}
+        last = self.last
+        return {"pipeline": self.pipeline, **sums, "commitMs": self.commit_ms, "last": last and last.as_dict()}
+
+
+_lock = threading.Lock()
+_by_query: dict[str, SinkProgress] = {}
+_listeners: list[Callable[[TransactionProgress], None]] = []
+
+
+def of_query(query_id: str) -> SinkProgress | None:
+    with _lock:
+        return _by_query.get(query_id)
+
+
+def subscribe(listener: Callable[[TransactionProgress], None]) -> Callable[[], None]:
+    """Call `listener` after every transaction, in the query's thread. Gives what ends it."""
+    _listeners.append(listener)
+    return lambda: _listeners.remove(listener)
+
+
+def note_abort(pipeline: str, query_id: str) -> None:
+    with _lock:
+        _sums(pipeline, query_id).aborted += 1
+
+
+def note(done: TransactionProgress) -> None:
+    with _lock:
+        sums = _sums(done.pipeline, done.query_id)
+        sums.recent.append(done)
+        if done.was_skipped:
+            sums.skipped += 1
+        else:
+            sums.committed += 1
+            sums.records += sum(done.records.values())
+            sums.bytes += done.bytes
+            sums.commit_ms += done.commit_ms
+    for listener in [*_listeners]:
+        listener(done)
+
+
+def _sums(pipeline: str, query_id: str) -> SinkProgress:
+    return _by_query.setdefault(query_id, SinkProgress(pipeline, query_id))

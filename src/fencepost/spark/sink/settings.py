@@ -1,0 +1,102 @@
+"""What a user can set of the sink, from arguments and from options under Spark's and Kafka's names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fencepost.client.identity import TransactionProtocol
+from fencepost.client.settings import ClientSettings
+from fencepost.errors import ConfigError
+from fencepost.spark.options import BOOTSTRAP, Options, client_settings
+from fencepost.wire.compression import Compression
+
+PREFIX = "fencepost-"
+DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
+#: Above Kafka's producer default of 16 KB: a batch is filled before it is sent, so there is nothing to wait for.
+DEFAULT_BATCH_BYTES = 512 << 10
+#: A batch of at most so many input records is encoded and written by one task.
+DEFAULT_SMALL_BATCH = 10_000
+DEFAULT_ATTEMPTS = 5
+
+OPTIONS = ("topic", "smallBatchRecords", "maxAttempts", "transactionProtocol", "permitPort", "permitHost")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """One pipeline's sink. `pipeline` names the consumer group as well, and with a prefix the transactional id."""
+
+    pipeline: str
+    client: ClientSettings
+    topic: str | None = None  #: for every row, whatever the column `topic` says
+    compression: Compression = Compression.NONE
+    batch_bytes: int = DEFAULT_BATCH_BYTES
+    transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS
+    small_batch_records: int = DEFAULT_SMALL_BATCH
+    attempts_max: int = DEFAULT_ATTEMPTS
+    protocol: TransactionProtocol | None = None  #: the cluster's newest unless given
+    permit_host: str | None = None  #: how executors reach the driver; `spark.driver.host` unless given
+    permit_port: int = 0  #: a free one unless given
+
+    @property
+    def transactional_id(self) -> str:
+        return PREFIX + self.pipeline
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: str,
+        bootstrap_servers: str | None,
+        topic: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> "SinkSettings":
+        """Check everything that can be checked before anything is done."""
+        if not pipeline or not pipeline.strip():
+            raise ConfigError("a pipeline needs a name: it is its consumer group, and by it a restart knows its work")
+        given = {name: str(value) for name, value in (options or {}).items() if value is not None}
+        if bootstrap_servers is not None:
+            given[BOOTSTRAP] = bootstrap_servers
+        found = Options(given)
+        found.refuse_unknown(OPTIONS, "the sink")
+        kafka = found.kafka()
+        for name in ("transactional.id", "enable.idempotence", "acks"):
+            if name in kafka and (name, kafka[name].lower()) not in (("enable.idempotence", "true"), ("acks", "all")):
+                raise ConfigError(f"option 'kafka.{name}' is not the user's to set: the sink keeps its promises by it")
+        return cls(
+            pipeline=pipeline,
+            client=client_settings(found),
+            topic=topic or found.text("topic"),
+            compression=_compression(kafka.get("compression.type", "none")),
+            batch_bytes=_number(kafka, "batch.size", DEFAULT_BATCH_BYTES),
+            transaction_timeout_ms=_number(kafka, "transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS),
+            small_batch_records=_or(found.integer("smallBatchRecords", lowest=0), DEFAULT_SMALL_BATCH),
+            attempts_max=_or(found.integer("maxAttempts"), DEFAULT_ATTEMPTS),
+            protocol=_protocol(found.text("transactionProtocol")),
+            permit_host=found.text("permitHost"),
+            permit_port=_or(found.integer("permitPort", lowest=0), 0),
+        )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _number(kafka: Mapping[str, str], name: str, default: int) -> int:
+    text = kafka.get(name, str(default)).strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"option 'kafka.{name}' must be a positive number, not {text!r}")
+    return int(text)
+
+
+def _compression(name: str) -> Compression:
+    try:
+        return Compression[name.strip().upper()]
+    except KeyError:
+        known = ", ".join(codec.name.lower() for codec in Compression)
+        raise ConfigError(f"option 'kafka.compression.type' must be one of {known}, not {name!r}") from None
+
+
+def _protocol(text: str | None) -> TransactionProtocol | None:
+    if text is None or text.lower() == "auto":
+        return None
+    if text not in ("1", "2"):
+        raise ConfigError(f"option 'transactionProtocol' must be auto, 1 or 2, not {text!r}")
+    return TransactionProtocol(int(text))

@@ -1,0 +1,215 @@
+"""What executors do: rows to finished record batches, and record batches to Kafka.
+
+`Encode` runs wherever the rows are, as many tasks as there are, before any transaction is open. Its blobs move to the
+writer of their partition (a shuffle of blobs, not of rows). `Write` stamps and sends them. A small batch is spared
+the shuffle: `EncodeAndWrite` does both in one task.
+
+A writer that fails says so in its result instead of raising: raising would have Spark start it again, in vain. A
+second attempt does raise, at once; where it is a speculative one, the first goes on and counts.
+"""
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from fencepost.client.admin import max_message_bytes
+from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, TopicShape, blobs_from_arrow, blobs_to_arrow
+from fencepost.client.settings import ClientSettings
+from fencepost.client.writing import TransactionWriter, Written
+from fencepost.errors import FencepostError, WriteFailed
+from fencepost.spark.sink.permits import Ticket, ask
+from fencepost.spark.workers import cluster_for
+from fencepost.wire.compression import Compression
+
+#: What `Encode` gives to Spark; `writer` says which task of the next stage it goes to.
+ENCODED_SCHEMA = BLOB_SCHEMA.append(pa.field("writer", pa.int32()))
+ENCODED_DDL = "topic string, partition int, records int, blob binary, writer int"
+
+
+class Result(NamedTuple):
+    """What a writer did to one partition, or why it failed; a row for the driver."""
+
+    topic: str
+    partition: int
+    batches: int
+    records: int
+    bytes: int
+    write_ms: float
+    error: str  #: the class of a FencepostError, empty when there is none
+    message: str
+
+
+RESULT_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("batches", pa.int64()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+        ("write_ms", pa.float64()),
+        ("error", pa.string()),
+        ("message", pa.string()),
+    ]
+)
+RESULT_DDL = (
+    "topic string, partition int, batches long, records long, bytes long, write_ms double, error string, message string"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeSettings:
+    client: ClientSettings
+    topic: str | None
+    shapes: Mapping[str, TopicShape]  #: of the topics that the driver has heard of; tasks look up others
+    compression: Compression
+    batch_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Encode:
+    """Stage 1: rows in, blobs out."""
+
+    settings: EncodeSettings
+    writers: int
+
+    def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
+        for blobs in RowEncoder(self.settings).blobs(rows):
+            encoded = blobs_to_arrow(blobs)
+            writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
+            yield encoded.append_column(ENCODED_SCHEMA.field("writer"), pa.array(writers, pa.int32()))
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Stage 2: blobs in, a result for each partition out."""
+
+    client: ClientSettings
+    ticket: Ticket
+
+    def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
+        yield from _written(self.client, self.ticket, (blobs_from_arrow(batch) for batch in rows if len(batch)))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeAndWrite:
+    """Both stages of a small batch, in one task."""
+
+    settings: EncodeSettings
+    ticket: Ticket
+
+    def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
+        yield from _written(self.settings.client, self.ticket, RowEncoder(self.settings).blobs(rows))
+
+
+@dataclass(slots=True)
+class RowEncoder:
+    """An encoder that gets to know topics as they appear in the rows."""
+
+    settings: EncodeSettings
+    shapes: dict[str, TopicShape] = field(default_factory=dict)
+
+    def blobs(self, rows: Iterator[Any]) -> Iterator[list[Blob]]:
+        """Nothing is yielded empty."""
+        settings = self.settings
+        self.shapes.update(settings.shapes)
+        encoder: Encoder | None = None
+        for batch in rows:
+            if not len(batch):
+                continue
+            new = [name for name in self._topics(batch) if name not in self.shapes]
+            if new or encoder is None:
+                if encoder is not None and (made := encoder.finish()):
+                    yield made
+                cluster = cluster_for(settings.client)
+                self.shapes.update({name: shape_of(cluster, name) for name in new})
+                encoder = Encoder(
+                    self.shapes,
+                    topic=settings.topic,
+                    compression=settings.compression,
+                    target_bytes=settings.batch_bytes,
+                    spread=_task().partition,
+                )
+            if made := encoder.add(batch):
+                yield made
+        if encoder is not None and (made := encoder.finish()):
+            yield made
+
+    def _topics(self, batch: Any) -> list[str]:
+        if self.settings.topic is not None:
+            return [self.settings.topic]
+        if "topic" not in batch.schema.names:
+            raise WriteFailed("rows have no column 'topic', and no topic was given for all of them")
+        names = batch.column("topic").unique()
+        if names.null_count:
+            raise WriteFailed("a row has no topic")
+        return [str(name) for name in names.to_pylist()]
+
+
+def shape_of(cluster: Cluster, topic: str) -> TopicShape:
+    """What has to be known to encode for a topic, as it is now."""
+    return TopicShape(len(cluster.refresh([topic])[topic].partitions), max_message_bytes(cluster, topic))
+
+
+def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]) -> Iterator[Any]:
+    """Write everything, and give the results. Asks for the permit when there is something to write."""
+    task = _task()
+    if task.attempt:
+        raise WriteFailed(f"writer {task.partition} has been started before: the batch has to be done again")
+    writer: TransactionWriter | None = None
+    started_s = time.monotonic()
+    failure: FencepostError | None = None
+    try:
+        for some in blobs:
+            if writer is None:
+                identity = ask(ticket, task.partition, task.name)
+                started_s = time.monotonic()
+                writer = TransactionWriter(cluster_for(client), identity)
+            for blob in some:
+                writer.write(TopicPartition(blob.topic, blob.partition), blob.data)
+        if writer is not None:
+            writer.flush()
+    except FencepostError as error:
+        if writer is None:
+            raise  # nothing has been written: Spark may well try again
+        failure = error
+    finally:
+        if writer is not None:
+            writer.close()
+    write_ms = (time.monotonic() - started_s) * 1000
+    if failure is not None:
+        yield _results([Result("", 0, 0, 0, 0, write_ms, type(failure).__name__, str(failure))])
+    elif writer is not None:
+        yield _results([_result(where, done, write_ms) for where, done in writer.written.items()])
+
+
+def _result(where: TopicPartition, done: Written, write_ms: float) -> Result:
+    return Result(where.topic, where.partition, done.batches, done.records, done.bytes, write_ms, "", "")
+
+
+def _results(results: list[Result]) -> Any:
+    columns = [
+        pa.array(column, kind.type) for column, kind in zip(zip(*results, strict=True), RESULT_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RESULT_SCHEMA)
+
+
+class _Task(NamedTuple):
+    partition: int
+    attempt: int
+    name: str
+
+
+def _task() -> _Task:
+    """Which task of Spark's this is."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return _Task(0, 0, "driver")
+    name = f"{context.stageId()}.{context.partitionId()} (attempt {context.taskAttemptId()})"
+    return _Task(context.partitionId(), context.attemptNumber(), name)

@@ -1,0 +1,18 @@
+"""What lives as long as a Python worker of Spark: the connections to a cluster.
+
+Workers are reused from task to task, so what a task leaves here saves the next one a handshake. A worker runs one task
+at a time; a driver, where several queries run in threads of their own, makes its clusters itself.
+"""
+
+from fencepost.client.cluster import Cluster
+from fencepost.client.settings import ClientSettings
+
+_clusters: dict[ClientSettings, Cluster] = {}
+
+
+def cluster_for(settings: ClientSettings) -> Cluster:
+    """The process's cluster with these settings."""
+    cluster = _clusters.get(settings)
+    if cluster is None:
+        cluster = _clusters[settings] = Cluster(settings)
+    return cluster
