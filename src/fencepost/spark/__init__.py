@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from fencepost.spark.sink.pipeline import Pipeline
+    from fencepost.spark.sink.pipeline import Pipeline, Transform
     from fencepost.spark.sink.plain import WriteSummary
     from fencepost.spark.sink.progress import SinkProgress, TransactionProgress
 
@@ -40,6 +40,7 @@ def write_stream(
     bootstrap_servers: str,
     checkpoint: str,
     topic: str | None = None,
+    transform: "Transform | None" = None,
     trigger: Mapping[str, Any] | None = None,
     query_name: str | None = None,
     options: Mapping[str, object] | None = None,
@@ -48,11 +49,13 @@ def write_stream(
 
     `df` has the columns of Spark's Kafka sink: `value`, and optionally `key`, `topic`, `headers`, `partition` and
     `timestamp`. `pipeline` is its consumer group, and by it a restarted or moved query knows what has been done:
-    two pipelines never share a name. `trigger` are the arguments of DataStreamWriter.trigger.
+    two pipelines never share a name. `transform` makes those columns from a batch's rows, where that needs state
+    (`fencepost.spark.state`). `trigger` are the arguments of DataStreamWriter.trigger.
     """
-    writer = df.writeStream.foreachBatch(
-        batch_writer(pipeline=pipeline, bootstrap_servers=bootstrap_servers, topic=topic, options=options)
-    ).option("checkpointLocation", checkpoint)
+    function = batch_writer(
+        pipeline=pipeline, bootstrap_servers=bootstrap_servers, topic=topic, transform=transform, options=options
+    )
+    writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
     if trigger:
         writer = writer.trigger(**trigger)
     if query_name:
@@ -65,13 +68,14 @@ def batch_writer(
     pipeline: str,
     bootstrap_servers: str,
     topic: str | None = None,
+    transform: "Transform | None" = None,
     options: Mapping[str, object] | None = None,
 ) -> "Pipeline":
     """The same as a function for `foreachBatch`, for those who build their query themselves."""
     from fencepost.spark.sink.pipeline import Pipeline
     from fencepost.spark.sink.settings import SinkSettings
 
-    return Pipeline(SinkSettings.of(pipeline, bootstrap_servers, topic, options))
+    return Pipeline(SinkSettings.of(pipeline, bootstrap_servers, topic, options), transform)
 
 
 def write(

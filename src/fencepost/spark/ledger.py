@@ -1,19 +1,22 @@
 """The ledger: one record per pipeline and transaction, in a compacted topic, written in that transaction.
 
 A group's committed offsets say how far a pipeline has come, and Kafka forgets them after seven days without use; and a
-batch that moved no offset leaves no trace in them. The ledger forgets nothing. It holds, in the value as JSON::
+batch that moved no offset leaves no trace in them. The ledger forgets nothing. Under the pipeline's name as key it
+holds JSON::
 
-    {"version": 1, "query": "…", "batch": 7, "offsets": {"purchases": {"0": 120}}, "time_ms": …}
+    {"version": 1, "query": "…", "batch": 7, "time_ms": …,
+     "offsets": {"purchases": {"0": 120}},          the next record of every partition that was read
+     "changelogs": {"totals": 4}}                   how many partitions the state of each stateful step has
 
-under the pipeline's name as key. A reader that meets a higher version refuses to go on. Invariant: for any pipeline the
-last committed record is of its last committed transaction.
+A reader that meets a higher version refuses to go on. Invariant: for any pipeline the last committed record is of its
+last committed transaction.
 """
 
 import json
 import time
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster, TopicPartition
@@ -41,6 +44,7 @@ class LedgerEntry:
     query_id: str
     batch_id: int
     offsets: Mapping[TopicPartition, int]  #: of every partition that the pipeline has read so far
+    changelogs: Mapping[str, int] = field(default_factory=dict)  #: by step, the number of partitions
 
     def to_json(self) -> bytes:
         fields = {
@@ -48,6 +52,7 @@ class LedgerEntry:
             "query": self.query_id,
             "batch": self.batch_id,
             "offsets": positions_as_dict(self.offsets),
+            "changelogs": dict(self.changelogs),
             "time_ms": time.time_ns() // 1_000_000,
         }
         return json.dumps(fields, separators=(",", ":")).encode()
@@ -58,7 +63,8 @@ class LedgerEntry:
             fields = json.loads(text)
             version = fields["version"]
             if version <= VERSION:
-                return cls(str(fields["query"]), int(fields["batch"]), parse(fields["offsets"]).offsets)
+                offsets, changelogs = parse(fields["offsets"]).offsets, dict(fields["changelogs"])
+                return cls(str(fields["query"]), int(fields["batch"]), offsets, changelogs)
         except (ValueError, KeyError, TypeError) as error:
             raise Malformed(f"topic {TOPIC!r} holds a record that is not the ledger's: {error!r}") from None
         raise Unsupported(f"topic {TOPIC!r} was written by a later fencepost (version {version}): upgrade this one")

@@ -18,7 +18,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.steps import Step
+from fencepost.spark.state.plan import State
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,18 +64,24 @@ PATIENCE_MS = 60_000
 AGAIN = (WriteFailed, TransactionFailed, OutcomeUnknown, GaveUp, ConnectionLost, BootstrapFailed)
 
 
+#: From the rows of a batch, and the pipeline's state, to records.
+Transform = Callable[["DataFrame", State], "DataFrame"]
+
+
 class Pipeline:
     """Call it as `foreachBatch` does. One object serves one query at a time, over any number of its starts."""
 
-    def __init__(self, settings: SinkSettings) -> None:
+    def __init__(self, settings: SinkSettings, transform: Transform | None = None) -> None:
         self.settings = settings
         self.name = settings.pipeline
+        self._transform = transform
         self._lock = threading.Lock()
         self._run_id = ""
         self._cluster: Cluster | None = None
         self._transaction: SharedTransaction | None = None
         self._job: WriteJob | None = None
         self._committed: dict[TopicPartition, int] = {}
+        self._changelogs: dict[str, int] = {}
         self._last: tuple[str, int] | None = None
 
     def __call__(self, df: "DataFrame", batch_id: int) -> None:
@@ -128,13 +135,15 @@ class Pipeline:
             steps.hook(Step.WRITING, batch.batch_id)
             return identity
 
-        written = job.run(df, batch.offsets_count, begin)
+        state = State(self._open_cluster(), self.name, self.settings.state_directory, self._changelogs)
+        records = df if self._transform is None else self._transform(df, state)
+        written = job.run(records, batch.offsets_count, begin)
         steps.hook(Step.WRITTEN, batch.batch_id)
         if not written.records and not batch.moved:
             return  # nothing to write and nothing to remember
         identity = written.identity or begin()
         started_s = time.monotonic()
-        self._commit(transaction, batch)
+        self._commit(transaction, batch, {**self._changelogs, **state.partitions})
         progress.note(
             TransactionProgress(
                 self.name,
@@ -150,9 +159,9 @@ class Pipeline:
             )
         )
 
-    def _commit(self, transaction: SharedTransaction, batch: MicroBatch) -> None:
+    def _commit(self, transaction: SharedTransaction, batch: MicroBatch, changelogs: dict[str, int]) -> None:
         """The ledger's entry and the offsets into the transaction, and the end of it."""
-        entry = LedgerEntry(batch.query_id, batch.batch_id, {**self._committed, **batch.end})
+        entry = LedgerEntry(batch.query_id, batch.batch_id, {**self._committed, **batch.end}, changelogs)
         with TransactionWriter(self._open_cluster(), transaction.identity) as writer:
             writer.write(ledger.place(self.name), ledger.blob(self.name, entry))
         note = f"{batch.query_id}/{batch.batch_id}"
@@ -165,6 +174,7 @@ class Pipeline:
         transaction.commit()
         steps.hook(Step.COMMITTED, batch.batch_id)
         self._committed.update(batch.end)
+        self._changelogs = changelogs
         self._last = (batch.query_id, batch.batch_id)
 
     def _undo(self, batch: MicroBatch, error: Exception) -> int:
@@ -213,6 +223,7 @@ class Pipeline:
         entry = ledger.read_entry(cluster, settings.pipeline)
         self._committed = dict(entry.offsets) if entry is not None else {}
         self._last = (entry.query_id, entry.batch_id) if entry is not None else None
+        self._changelogs = dict(entry.changelogs) if entry is not None else {}
         self._read_committed({*batch.end, *batch.start})
         self._run_id = batch.run_id
         steps.hook(Step.FENCED, batch.batch_id)

@@ -1,12 +1,13 @@
 """What a user can set of the sink, from arguments and from options under Spark's and Kafka's names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
 from fencepost.spark.options import BOOTSTRAP, Options, client_settings
+from fencepost.spark.state.cache import default_directory
 from fencepost.wire.compression import Compression
 
 PREFIX = "fencepost-"
@@ -17,7 +18,15 @@ DEFAULT_BATCH_BYTES = 512 << 10
 DEFAULT_SMALL_BATCH = 10_000
 DEFAULT_ATTEMPTS = 5
 
-OPTIONS = ("topic", "smallBatchRecords", "maxAttempts", "transactionProtocol", "permitPort", "permitHost")
+OPTIONS = (
+    "topic",
+    "smallBatchRecords",
+    "maxAttempts",
+    "transactionProtocol",
+    "permitPort",
+    "permitHost",
+    "stateDirectory",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,7 @@ class SinkSettings:
     protocol: TransactionProtocol | None = None  #: the cluster's newest unless given
     permit_host: str | None = None  #: how executors reach the driver; `spark.driver.host` unless given
     permit_port: int = 0  #: a free one unless given
+    state_directory: str = field(default_factory=default_directory)  #: on each machine; may be emptied at any time
 
     @property
     def transactional_id(self) -> str:
@@ -72,6 +82,7 @@ class SinkSettings:
             protocol=_protocol(found.text("transactionProtocol")),
             permit_host=found.text("permitHost"),
             permit_port=_or(found.integer("permitPort", lowest=0), 0),
+            state_directory=found.text("stateDirectory") or default_directory(),
         )
 
 

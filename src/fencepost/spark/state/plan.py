@@ -1,0 +1,115 @@
+"""A stateful step as Spark operations on a micro-batch: rows to the owner of their key, changes and outputs to records.
+
+For use inside the sink, because only there is it certain up to where the state counts: after fencing, before writing.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fencepost.client.cluster import Cluster
+from fencepost.errors import ConfigError
+from fencepost.spark.state import changelog, values
+from fencepost.spark.state.stage import KEY, PARTITION, STATE, StateStage
+from fencepost.spark.state.step import StatefulStep
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+PARTITIONS_MIN = 4
+
+
+class State:
+    """The state of a pipeline during one attempt at one batch."""
+
+    def __init__(self, cluster: Cluster, pipeline: str, directory: str, remembered: Mapping[str, int]) -> None:
+        """`remembered` is how many partitions the ledger knows of each step's changelog."""
+        self._cluster = cluster
+        self._pipeline = pipeline
+        self._directory = directory
+        self._remembered = remembered
+        self.partitions: dict[str, int] = {}  #: of the changelogs that were used
+
+    def update(self, rows: "DataFrame", step: StatefulStep) -> "DataFrame":
+        """The records that the step makes of these rows: its outputs, and the changes of its state.
+
+        All of them have to be among the records of the batch, as they are.
+        """
+        from pyspark.sql import functions as sql
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+        if step.name in self.partitions:
+            raise ConfigError(f"step {step.name!r} is used twice in one batch: a key has one new state")
+        _check_columns(rows, step)
+        log = self._changelog(step, rows.sparkSession.sparkContext.defaultParallelism)
+        state, output = _schema(step.state), _schema(step.output)
+        state_schema, output_schema = to_arrow_schema(state), to_arrow_schema(output)
+        values.check_schema(state_schema, f"the state of step {step.name!r}")
+        stage = StateStage(self._cluster.settings, log, self._directory, step, state_schema, output_schema)
+        own = [StructField(KEY, StringType()), StructField(PARTITION, IntegerType()), StructField(STATE, state)]
+        key = sql.to_json(sql.struct(*step.keys))
+        keyed = rows.withColumn(KEY, key).withColumn(PARTITION, _owner(log.partitions))
+        done = keyed.repartitionById(log.partitions, PARTITION).mapInArrow(stage, StructType([*own, *output.fields]))
+        return done.select(*_record(step, output.names, log.topic))
+
+    def _changelog(self, step: StatefulStep, parallelism: int) -> changelog.Changelog:
+        partitions = step.partitions or max(PARTITIONS_MIN, parallelism)
+        name = changelog.changelog_name(self._pipeline, step.name)
+        found = changelog.look(self._cluster, name, partitions, step.configs, self._remembered.get(step.name))
+        self.partitions[step.name] = found.partitions
+        return found
+
+
+def _schema(ddl: str) -> "StructType":
+    from pyspark.sql.types import StructType
+
+    found = StructType.fromDDL(ddl) if ddl.strip() else StructType()
+    if not isinstance(found, StructType):
+        raise ConfigError(f"a schema is written like 'purchases long, amount double', not {ddl!r}")
+    return found
+
+
+def _owner(partitions: int) -> "Column":
+    """The changelog partition of a key. Never to be changed: old state would not be found again.
+
+    Spark's own hash, not Kafka's: it runs where the rows are, before they go to Python, and tables bucketed by it are
+    the reason why Spark cannot change it either. The partition is written beside the key, so Kafka's does not matter.
+    """
+    from pyspark.sql import functions as sql
+
+    return sql.pmod(sql.xxhash64(KEY), sql.lit(partitions)).cast("int")
+
+
+def _record(step: StatefulStep, output: list[str], topic: str) -> list[Any]:
+    """The columns `topic`, `key`, `value` and `partition` of a change or an output."""
+    from pyspark.sql import functions as sql
+
+    is_change = sql.col(KEY).isNotNull()
+    columns = [sql.lit(None).cast("string")] * 3
+    if output:
+        shared = [name for name in step.keys if name in output]
+        default_key = sql.col(shared[0]).cast("string") if len(shared) == 1 else sql.to_json(sql.struct(*shared))
+        if not shared:
+            default_key = sql.lit(None).cast("string")
+        columns = [
+            sql.expr(step.topic[1:]) if step.topic.startswith("=") else sql.lit(step.topic),
+            sql.expr(step.key).cast("string") if step.key else default_key,
+            sql.expr(step.value).cast("string") if step.value else sql.to_json(sql.struct(*output)),
+        ]
+    changes = [sql.lit(topic), sql.col(KEY), sql.to_json(STATE)]
+    return [
+        *(
+            sql.when(is_change, change).otherwise(given).alias(name)
+            for name, change, given in zip(("topic", "key", "value"), changes, columns, strict=True)
+        ),
+        sql.col(PARTITION).alias("partition"),
+    ]
+
+
+def _check_columns(rows: "DataFrame", step: StatefulStep) -> None:
+    missing = [name for name in step.keys if name not in rows.columns]
+    if missing:
+        raise ConfigError(f"step {step.name!r} is keyed by {', '.join(missing)}, and the rows have {rows.columns}")
+    if taken := {KEY, PARTITION, STATE} & set(rows.columns):
+        raise ConfigError(f"columns {', '.join(sorted(taken))} are the state's own")
