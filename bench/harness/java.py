@@ -39,6 +39,14 @@ def library() -> Path:
     return Path(os.environ.get("FENCEPOST_KAFKA_LIB") or ROOT / ".cache" / "kafka" / "lib")
 
 
+def spark_library() -> Path:
+    """Spark's own Kafka connector (`make spark-kafka`)."""
+    found = Path(os.environ.get("FENCEPOST_SPARK_KAFKA_LIB") or ROOT / ".cache" / "spark-kafka" / "lib")
+    if not any(found.glob("spark-sql-kafka-*.jar")):
+        raise JavaMissing(f"Spark's Kafka connector is not in {found}: `make spark-kafka` fetches it")
+    return found
+
+
 def java_home_binary(name: str = "java") -> str:
     home = os.environ.get("JAVA_HOME")
     candidate = Path(home) / "bin" / name if home else None

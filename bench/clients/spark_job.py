@@ -1,0 +1,137 @@
+"""One Spark job in a process of its own, timed by Spark's own progress; the answer is a line of JSON.
+
+    python -m bench.clients.spark_job pipeline --system fencepost --bootstrap HOST:PORT --records 1000000 ...
+
+The jobs are the same for both systems but for the names of source and sink: `fencepost` is ours with a transaction per
+batch, `spark` is Spark's own connector, which writes at least once. Spark's connector has to be on its class path, and
+is for both.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from typing import Any
+
+from bench.harness import java
+
+#: Batches that are not counted: code is compiled and workers are started during them.
+WARM_UP = 2
+
+
+def spark_session(cores: int) -> Any:
+    from fencepost.spark.session import session
+
+    jars = sorted(str(path) for path in java.spark_library().glob("*.jar"))
+    return session("bench", f"local[{cores}]", {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"})
+
+
+def source(spark: Any, options: argparse.Namespace, **more: str) -> Any:
+    reader = (
+        spark.readStream.format("fencepost" if options.system == "fencepost" else "kafka")
+        .option("kafka.bootstrap.servers", options.bootstrap)
+        .option("subscribe", options.topic)
+        .option("startingOffsets", "earliest")
+    )
+    if options.system == "spark":
+        reader = reader.option("kafka.isolation.level", "read_committed")
+    return reader.options(**more).load()
+
+
+def pipeline(options: argparse.Namespace) -> dict[str, Any]:
+    """purchases → invoices + shipments, in batches; records a second of the batches after the first ones."""
+    from fencepost.shop.pipeline import shop
+
+    spark = spark_session(options.cores)
+    purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch))
+    query = start(shop(purchases), options)
+    query.awaitTermination()
+    batches = [
+        {"rows": progress.numInputRows, "ms": progress.durationMs["triggerExecution"]}
+        for progress in query.recentProgress
+        if progress.numInputRows
+    ]
+    counted = [batch for batch in batches[WARM_UP:] if batch["rows"] >= options.batch // 2]
+    rows, ms = sum(batch["rows"] for batch in counted), sum(batch["ms"] for batch in counted)
+    return {"records_per_s": 1000 * rows / ms if ms else 0.0, "batches": batches}
+
+
+def start(records: Any, options: argparse.Namespace, **trigger: Any) -> Any:
+    from fencepost.spark import write_stream
+
+    checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
+    trigger = trigger or {"availableNow": True}
+    if options.system == "fencepost":
+        return write_stream(
+            records,
+            pipeline=f"bench-{os.getpid()}",
+            bootstrap_servers=options.bootstrap,
+            checkpoint=checkpoint,
+            trigger=trigger,
+        )
+    writer = records.writeStream.format("kafka").option("kafka.bootstrap.servers", options.bootstrap)
+    return writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()
+
+
+def read(options: argparse.Namespace) -> dict[str, Any]:
+    """The whole topic into nothing, several times; the best counts, as the first ones warm up."""
+    spark = spark_session(options.cores)
+    reader = (
+        spark.read.format("fencepost" if options.system == "fencepost" else "kafka")
+        .option("kafka.bootstrap.servers", options.bootstrap)
+        .option("subscribe", options.topic)
+    )
+    seconds = []
+    for _ in range(WARM_UP + 3):
+        before = time.perf_counter()
+        reader.load().write.format("noop").mode("append").save()
+        seconds.append(time.perf_counter() - before)
+    counted = sorted(seconds[WARM_UP:])
+    return {"records_per_s": options.records / counted[len(counted) // 2], "seconds": seconds}
+
+
+def small(options: argparse.Namespace) -> dict[str, Any]:
+    """Batches of a hundred records: how long a trigger takes, and until when its records are visible.
+
+    `empty` does nothing with its records: what is left is Spark's own work on a trigger.
+    """
+    from fencepost.shop.pipeline import shop
+
+    spark = spark_session(options.cores)
+    purchases = source(spark, options, maxOffsetsPerTrigger="100")
+    if options.empty:
+        checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
+        writer = purchases.writeStream.foreachBatch(lambda rows, batch_id: None)
+        query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start()
+    else:
+        query = start(shop(purchases), options, processingTime="0 seconds")
+    deadline_s = time.monotonic() + 120
+    while time.monotonic() < deadline_s and query.isActive and (query.lastProgress or {"batchId": 0})["batchId"] < 60:
+        time.sleep(0.2)
+    query.stop()
+    counted = [progress.durationMs for progress in query.recentProgress if progress.numInputRows][20:]
+    whole = sorted(found["triggerExecution"] for found in counted)
+    visible = sorted(found["triggerExecution"] - found.get("commitOffsets", 0) for found in counted)
+    return {"trigger_ms": whole[len(whole) // 2], "visible_ms": visible[len(visible) // 2]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", choices=["pipeline", "read", "small"])
+    parser.add_argument("--system", choices=["fencepost", "spark"], default="fencepost")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", default="purchases")
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--batch", type=int, default=200_000)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--empty", action="store_true")
+    options = parser.parse_args()
+    result = {"pipeline": pipeline, "read": read, "small": small}[options.job](options)
+    print(json.dumps(result), flush=True)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Spark: the shop's pipeline with our source and sink, with Spark's own, and as a Kafka Streams application.
+
+    python -m bench.spark                          everything, on Apache Kafka and then on our broker
+    python -m bench.spark --parts pipeline --brokers kafka
+    python -m bench.spark --parts small read
+
+Ours writes each batch in one transaction. Spark's own sink writes at least once, so it does less. Kafka Streams runs
+with exactly_once_v2 at two commit intervals. All have the same partitions and cores, and read and write the same.
+Rates are of purchases a second, warm: the first batches, or the first third, are not counted.
+"""
+
+import itertools
+import json
+import subprocess
+import sys
+import uuid
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.clients import streams
+from bench.clients.perf import ToolFailed
+from bench.harness import brokers
+from bench.harness import options as shared
+from bench.harness.brokers import Flush, Server
+from bench.harness.report import Report, environment, median, ratio, spread
+
+PARTS = ("pipeline", "read", "small")
+COMMIT_MS = (100, 1000)
+ROWS_PER_TRANSACTION = 100_000
+
+
+def fill(server: Server, topic: str, records: int) -> None:
+    """Purchases of the shop's, in transactions as the shop writes them."""
+    from fencepost.client.cluster import Cluster, TopicPartition
+    from fencepost.client.encode import Encoder, TopicShape
+    from fencepost.client.transaction import SharedTransaction
+    from fencepost.client.writing import TransactionWriter
+    from fencepost.shop.purchases import purchase_rows
+
+    with Cluster(server.bootstrap_servers) as cluster:
+        transaction = SharedTransaction(cluster, f"fill-{topic}")
+        transaction.init()
+        encoder = Encoder({topic: TopicShape(len(cluster.topic(topic).partitions))})
+        for first in range(0, records, ROWS_PER_TRANSACTION):
+            count = min(ROWS_PER_TRANSACTION, records - first)
+            with TransactionWriter(cluster, transaction.begin()) as writer:
+                for blob in encoder.encode(purchase_rows(1, first, count)):
+                    writer.write(TopicPartition(blob.topic, blob.partition), blob.data)
+            transaction.commit()
+
+
+def create(server: Server, topics: tuple[str, ...], partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+    for made in admin.create_topics([NewTopic(name, partitions, 1) for name in topics]).values():
+        made.result(30)
+
+
+def job(name: str, system: str, server: Server, options: Any, *more: str) -> dict[str, Any]:
+    words = ["--system", system, "--bootstrap", server.bootstrap_servers, "--records", str(options.records)]
+    words += ["--batch", str(options.batch), "--cores", str(options.cores), *more]
+    command = [sys.executable, "-m", "bench.clients.spark_job", name, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    if done.returncode != 0:
+        raise ToolFailed(f"Spark ({system}, {name}):\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def pipelines(server: Server, options: Any, report: Report) -> list[list[Any]]:
+    rates: dict[str, list[float]] = {}
+    systems: list[str | int] = ["fencepost", "spark", *COMMIT_MS]
+    for _, system in itertools.product(range(options.repetitions), systems):
+        if isinstance(system, int):
+            topics = ("purchases", f"invoices-{uuid.uuid4().hex[:6]}", f"shipments-{uuid.uuid4().hex[:6]}")
+            create(server, topics[1:], options.partitions)
+            name = f"Kafka Streams, commits every {system} ms"
+            rate = streams.records_per_s(server, topics, options.partitions, options.records, system, options.cores)
+        else:
+            name = "Spark with fencepost" if system == "fencepost" else "Spark's own (at least once)"
+            rate = job("pipeline", system, server, options)["records_per_s"]
+        rates.setdefault(name, []).append(rate)
+        report.raw.append({"part": "pipeline", "broker": server.name, "system": name, "records_per_s": rate})
+    ours = median(rates["Spark with fencepost"])
+    return [[server.name, name, spread(found), ratio(ours, median(found))] for name, found in rates.items()]
+
+
+def reads(server: Server, options: Any, report: Report) -> list[list[Any]]:
+    rates: dict[str, list[float]] = {}
+    for _, system in itertools.product(range(options.repetitions), ("fencepost", "spark")):
+        rates.setdefault(system, []).append(job("read", system, server, options)["records_per_s"])
+    report.raw += [
+        {"part": "read", "broker": server.name, "system": key, "values": each} for key, each in rates.items()
+    ]
+    ours, theirs = rates["fencepost"], rates["spark"]
+    return [[server.name, spread(ours), spread(theirs), ratio(median(ours), median(theirs))]]
+
+
+def small(server: Server, options: Any, report: Report) -> list[list[Any]]:
+    found = {
+        name: [job("small", system, server, options, *more) for _ in range(options.repetitions)]
+        for name, system, more in (
+            ("nothing is done", "fencepost", ("--empty",)),
+            ("Spark with fencepost", "fencepost", ()),
+            ("Spark's own (at least once)", "spark", ()),
+        )
+    }
+    report.raw += [
+        {"part": "small", "broker": server.name, "system": key, "values": each} for key, each in found.items()
+    ]
+    empty = median([each["trigger_ms"] for each in found["nothing is done"]])
+    return [
+        [server.name, name, spread([e["trigger_ms"] for e in each]), spread([e["visible_ms"] for e in each]),
+         median([e["visible_ms"] for e in each]) / empty]
+        for name, each in found.items()
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = shared.parser(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--records", type=int, default=1_600_000)
+    parser.add_argument("--batch", type=int, default=200_000, help="records in a micro-batch")
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.set_defaults(brokers=["kafka", "fencepost"], repetitions=1)
+    options = shared.parse(parser)
+    report = Report("spark", "Spark", environment())
+    report.notes.append(f"{options.records} purchases, {options.partitions} partitions, {options.cores} cores")
+    rows: dict[str, list[list[Any]]] = {part: [] for part in PARTS}
+    for kind in options.brokers:
+        with brokers.running(kind, Flush.NEVER.settings) as server:
+            create(server, ("purchases", "invoices", "shipments", "purchases.dead"), options.partitions)
+            fill(server, "purchases", options.records)
+            for part, measure in (("pipeline", pipelines), ("read", reads), ("small", small)):
+                if part in options.parts:
+                    rows[part] += measure(server, options, report)
+    if rows["pipeline"]:
+        report.table(
+            "purchases → invoices + shipments", ["broker", "system", "purchases/s", "ours is"], rows["pipeline"]
+        )
+    if rows["read"]:
+        report.table("Reading alone", ["broker", "fencepost records/s", "Spark's own records/s", "ratio"], rows["read"])
+    if rows["small"]:
+        columns = ["broker", "100 records a batch", "trigger, ms", "visible after, ms", "to an empty trigger"]
+        report.table("Small batches", columns, rows["small"])
+    report.publish(as_json=options.json, save=options.save)
+
+
+if __name__ == "__main__":
+    main()
