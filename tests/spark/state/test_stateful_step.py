@@ -72,10 +72,8 @@ class Till:
         )
 
         def transform(batch: DataFrame, state: State) -> DataFrame:
-            parsed = batch.select(
-                sql.from_json(sql.expr(expression).cast("string"), "user string, price double").alias("p")
-            )
-            return state.update(parsed.select("p.*"), step)
+            parsed = sql.from_json(sql.col("value").cast("string"), "user string, price double")
+            return state.update(batch.select(parsed.alias("p")).select("p.*"), step)
 
         query = write_stream(
             rows,

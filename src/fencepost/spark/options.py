@@ -1,0 +1,111 @@
+"""Options of Spark readers and writers: case-insensitive, checked, with `kafka.*` handed to the client.
+
+Alone decides which of Kafka's settings are taken. A setting that Spark's own connector refuses is refused here with the
+same reason; one that would promise what is not kept (encryption, another partitioner) is refused; one that exists in
+Kafka and changes nothing here is accepted; one that exists nowhere is a typing error, and the answer names the nearest.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+from fencepost.client.settings import ClientSettings
+from fencepost.errors import ConfigError
+from fencepost.spark.kafka_settings import CLIENT, CONSUMER, PRODUCER, REFUSED, REFUSED_PREFIXES
+
+PREFIX = "kafka."
+BOOTSTRAP = "kafka.bootstrap.servers"
+
+_UNITS_MS = {
+    "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
+    "millisecond": 1, "second": 1_000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000,
+}  # fmt: skip
+_DURATION = re.compile(r"(\d+)\s*([a-z]*)")
+
+
+class Options:
+    """What a user gave with `.option(...)`. Names are written as in Spark's documentation, and found in any case."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): str(value) for name, value in given.items() if value is not None}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._given
+
+    def text(self, name: str) -> str | None:
+        """Without surrounding blanks; None when it is not given."""
+        value = self._given.get(name.lower())
+        return None if value is None else value.strip()
+
+    def integer(self, name: str, *, lowest: int = 1) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"[+-]?\d+", value, re.ASCII) or int(value) < lowest:
+            raise ConfigError(f"option {name!r} must be a whole number of at least {lowest}, not {value!r}")
+        return int(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = (self.text(name) or str(default)).lower()
+        if value not in ("true", "false"):
+            raise ConfigError(f"option {name!r} must be true or false, not {value!r}")
+        return value == "true"
+
+    def duration_ms(self, name: str, default_ms: int) -> int:
+        """As Spark writes them: 15m, 30s, 500ms, `15 minutes`; a bare number is milliseconds."""
+        value = self.text(name)
+        if value is None:
+            return default_ms
+        found = _DURATION.fullmatch(value.lower())
+        unit = found[2] or "ms" if found else ""
+        factor = _UNITS_MS.get(unit) or _UNITS_MS.get(unit.removesuffix("s"))
+        if found is None or factor is None:
+            raise ConfigError(f"option {name!r} must be a duration such as 30s or 15m, not {value!r}")
+        return int(found[1]) * factor
+
+    def kafka(self) -> dict[str, str]:
+        """The `kafka.*` options without that prefix; ConfigError for those that cannot be taken."""
+        found = {name.removeprefix(PREFIX): value for name, value in self._given.items() if name.startswith(PREFIX)}
+        for name, value in found.items():
+            _check_kafka(name, value)
+        return found
+
+    def refuse_unknown(self, known: Iterable[str], what: str) -> None:
+        """Every option that is not `kafka.*` must be one of `known`; `what` is what takes them."""
+        spelled = {name.lower(): name for name in known}
+        for name in self._given:
+            if name not in spelled and not name.startswith(PREFIX):
+                raise ConfigError(f"{what} has no option {name!r}{hint(name, spelled)}")
+
+
+def client_settings(options: Options | Mapping[str, str]) -> ClientSettings:
+    """The client's settings from `kafka.bootstrap.servers` and other `kafka.*` options."""
+    options = options if isinstance(options, Options) else Options(options)
+    if not options.text(BOOTSTRAP):
+        raise ConfigError(f"option {BOOTSTRAP!r} must be specified: one or more HOST:PORT, separated by commas")
+    return ClientSettings.parse(options.kafka())
+
+
+def known_producer_settings(options: Options | Mapping[str, str]) -> dict[str, str]:
+    """The given settings that only producers have (compression.type, batch.size, ...), under Kafka's names."""
+    options = options if isinstance(options, Options) else Options(options)
+    return {name: value for name, value in options.kafka().items() if name in PRODUCER}
+
+
+def hint(name: str, known: Mapping[str, str]) -> str:
+    """`; did you mean ...?` for the nearest of `known` (lower case to how it is spelled), or nothing."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    return f"; did you mean {known[near[0]]!r}?" if near else ""
+
+
+def _check_kafka(name: str, value: str) -> None:
+    if name == "security.protocol" and value.strip().upper() != "PLAINTEXT":
+        raise ConfigError(f"option 'kafka.{name}' = {value!r} is not supported yet; PLAINTEXT is")
+    if name in REFUSED:
+        raise ConfigError(f"option 'kafka.{name}' is not supported: {REFUSED[name]}")
+    for prefix, reason in REFUSED_PREFIXES.items():
+        if name.startswith(prefix):
+            raise ConfigError(f"option 'kafka.{name}' is not supported: {reason}")
+    known = {setting: f"{PREFIX}{setting}" for setting in CLIENT | CONSUMER | PRODUCER}
+    if name not in known:
+        raise ConfigError(f"option 'kafka.{name}': Kafka has no such setting{hint(name, known)}")

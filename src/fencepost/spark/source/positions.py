@@ -1,0 +1,154 @@
+"""Which partitions are read, and where reading begins and ends in each.
+
+Everything here asks the cluster and remembers nothing. What a user asked for either leads to one offset per partition
+or raises an error that says what does not fit.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.groups import committed_offsets
+from fencepost.client.offsets import EARLIEST, LATEST, Isolation, at_times, earliest, latest, topics_matching
+from fencepost.client.reading import OnDataLoss
+from fencepost.errors import ConfigError, OffsetsOutOfRange, TopicNotFound
+from fencepost.spark.offsets_json import Positions
+from fencepost.spark.source.read_options import AtOffsets, AtTimes, Bound, Edge, SourceOptions, WithoutMatch
+
+
+def subscribed_partitions(cluster: Cluster, options: SourceOptions) -> list[TopicPartition]:
+    """All that are there now. Topics that do not exist are left out; `require_all` tells which."""
+    subscription = options.subscription
+    if subscription.assigned:
+        names = {where.topic for where in subscription.assigned}
+        there = cluster.refresh(names, missing_ok=True)
+        return [w for w in subscription.assigned if w.topic in there and w.partition in there[w.topic].partitions]
+    names = set(subscription.topics)
+    if subscription.pattern is not None:
+        names = set(topics_matching(cluster, subscription.pattern))
+    found = cluster.refresh(names, missing_ok=True) if names else {}
+    return [TopicPartition(name, index) for name in sorted(found) for index in found[name].partitions]
+
+
+def require_all(options: SourceOptions, found: Iterable[TopicPartition]) -> None:
+    """A query begins only when everything it names exists: a topic that is made later could lose its beginning."""
+    there = set(found)
+    subscription = options.subscription
+    missing = sorted(set(subscription.topics) - {where.topic for where in there})
+    if missing:
+        names = ", ".join(repr(name) for name in missing)
+        raise TopicNotFound(f"topic {names} does not exist: create it, or correct the option 'subscribe'")
+    absent = [str(where) for where in subscription.assigned if where not in there]
+    if absent:
+        raise TopicNotFound(f"{', '.join(absent)} does not exist: correct the option 'assign'")
+
+
+def starting_positions(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Positions:
+    if options.start is Edge.COMMITTED:
+        return _committed(cluster, options, partitions)
+    without = Edge.LATEST if options.without_match is WithoutMatch.LATEST else None
+    return _resolve(cluster, options, options.start, partitions, "starting", without)
+
+
+def ending_positions(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Positions:
+    """Where no record is as young as the time that was asked for, everything is read."""
+    return _resolve(cluster, options, options.end, partitions, "ending", Edge.LATEST)
+
+
+def data_loss(options: SourceOptions, what: str) -> str:
+    """What was lost, as a text to log; raised unless the user has said that this is all right."""
+    if options.on_data_loss is OnDataLoss.FAIL:
+        raise OffsetsOutOfRange(f"{what}. To go on with what is left, set the option failOnDataLoss to false")
+    return f"{what}; going on with what is left (failOnDataLoss is false)"
+
+
+def begin_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Positions:
+    return earliest(cluster, partitions)
+
+
+def end_of(cluster: Cluster, options: SourceOptions, partitions: Iterable[TopicPartition]) -> Positions:
+    return latest(cluster, partitions, options.isolation)
+
+
+def high_watermarks(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Positions:
+    """Where partitions end for those who see open transactions too."""
+    return latest(cluster, partitions, Isolation.READ_UNCOMMITTED)
+
+
+def _resolve(
+    cluster: Cluster,
+    options: SourceOptions,
+    bound: Bound,
+    partitions: list[TopicPartition],
+    which: str,
+    without_match: Edge | None,
+) -> Positions:
+    if isinstance(bound, AtOffsets):
+        _require_same(f"{which}Offsets", bound.positions, partitions)
+        return _fill(cluster, options, {where: bound.positions[where] for where in partitions})
+    if isinstance(bound, AtTimes):
+        return _at_times(cluster, options, bound, partitions, which, without_match)
+    number = EARLIEST if bound is Edge.EARLIEST else LATEST
+    return _fill(cluster, options, dict.fromkeys(partitions, number))
+
+
+def _at_times(
+    cluster: Cluster,
+    options: SourceOptions,
+    bound: AtTimes,
+    partitions: list[TopicPartition],
+    which: str,
+    without_match: Edge | None,
+) -> Positions:
+    if bound.every_ms is None:
+        _require_same(f"{which}OffsetsByTimestamp", bound.by_partition_ms, partitions)
+        times_ms = {where: bound.by_partition_ms[where] for where in partitions}
+    else:
+        times_ms = dict.fromkeys(partitions, bound.every_ms)
+    found = at_times(cluster, times_ms, options.isolation)
+    unmatched = [where for where, offset in found.items() if offset is None]
+    if unmatched and without_match is None:
+        where = unmatched[0]
+        raise ConfigError(
+            f"no offset matched from request of topic-partition {where} and timestamp {times_ms[where]}. To begin at "
+            "the end there, set the option startingOffsetsByTimestampStrategy to latest"
+        )
+    return _fill(cluster, options, {where: LATEST if offset is None else offset for where, offset in found.items()})
+
+
+def _fill(cluster: Cluster, options: SourceOptions, wanted: Mapping[TopicPartition, int]) -> Positions:
+    """Put real offsets in the place of EARLIEST and LATEST."""
+    first = [where for where, offset in wanted.items() if offset == EARLIEST]
+    last = [where for where, offset in wanted.items() if offset == LATEST]
+    known = {**(begin_of(cluster, first) if first else {}), **(end_of(cluster, options, last) if last else {})}
+    return {where: known.get(where, offset) for where, offset in wanted.items()}
+
+
+def _require_same(name: str, given: Mapping[TopicPartition, int], partitions: list[TopicPartition]) -> None:
+    if set(given) != set(partitions):
+        raise ConfigError(
+            f"if {name} contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for "
+            f"earliest. Specified: {_listed(given)} Assigned: {_listed(partitions)}"
+        )
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(str(where) for where in sorted(partitions)) or "none"
+
+
+def _committed(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Positions:
+    """What the group has committed; else what the pipeline's ledger says, because a group's offsets expire."""
+    group = options.group or ""
+    known: dict[TopicPartition, int] = {
+        where: entry.offset for where, entry in committed_offsets(cluster, group, partitions).items()
+    }
+    if len(known) < len(partitions):
+        known = {**_from_ledger(cluster, group), **known}
+    default = EARLIEST if options.without_commit is Edge.EARLIEST else LATEST
+    return _fill(cluster, options, {where: known.get(where, default) for where in partitions})
+
+
+def _from_ledger(cluster: Cluster, pipeline: str) -> Mapping[TopicPartition, int]:
+    from fencepost.spark.ledger import read_entry
+
+    entry = read_entry(cluster, pipeline)
+    return {} if entry is None else entry.offsets

@@ -1,0 +1,141 @@
+"""Spark's interfaces for readers: planning in the driver's helper processes, reading in the workers.
+
+A reader is pickled into every task, so it holds its options and nothing else; what it needs beyond (a cluster, a
+planner) is made where it is used and kept there.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from fencepost.client.cluster import Cluster
+from fencepost.errors import OffsetsOutOfRange, TopicNotFound
+from fencepost.spark.offsets_json import parse
+from fencepost.spark.source.planner import StreamPlanner
+from fencepost.spark.source.positions import data_loss
+from fencepost.spark.source.read_options import SourceOptions
+from fencepost.spark.source.splitting import OffsetRange, plan_tasks
+from fencepost.spark.workers import cluster_for
+
+logger = logging.getLogger(__name__)
+
+#: One Arrow batch on its way to the JVM.
+ARROW_BATCH_BYTES = 4 << 20
+
+
+class RangesPartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: list[OffsetRange]) -> None:
+        super().__init__(None)
+        self.ranges = ranges
+
+    def __repr__(self) -> str:
+        return f"RangesPartition({', '.join(f'{r.where}[{r.start}, {r.end})' for r in self.ranges)})"
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        from fencepost.spark.source.batch_plan import batch_ranges
+
+        with Cluster(self._options.client) as cluster:
+            ranges = batch_ranges(cluster, self._options)
+        # Spark takes no partitions at all for one without a value.
+        return _partitions(ranges, self._options) or [RangesPartition([])]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_partition(self._options, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._planner: StreamPlanner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_planner": None}
+
+    # -- planning ----------------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._plan().initial().as_dict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Tells the engine that there are limits; `latestOffset` holds both, whichever of them is named here."""
+        if self._options.max_offsets is not None:
+            return ReadMaxRows(self._options.max_offsets)
+        if self._options.min_offsets is not None:
+            return ReadMinRows(self._options.min_offsets)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        known = parse(start)
+        end = self._plan().next_end(known, unlimited=isinstance(limit, ReadAllAvailable))
+        return start if end is known else end.as_dict()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._plan().freeze()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._plan().report()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return _partitions(self._plan().ranges(parse(start), parse(end)), self._options)
+
+    def stop(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
+
+    def _plan(self) -> StreamPlanner:
+        if self._planner is None:
+            self._planner = StreamPlanner(Cluster(self._options.client), self._options)
+        return self._planner
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_partition(self._options, partition)
+
+
+def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
+    tasks = plan_tasks(ranges, options.min_partitions, options.max_records_per_partition)
+    return [RangesPartition(task) for task in tasks]
+
+
+def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
+    """The records as Arrow batches, straight from the decoder."""
+    from fencepost.client.reading import read_range
+
+    if not isinstance(partition, RangesPartition):
+        return
+    cluster = cluster_for(options.client)
+    for each in partition.ranges:
+        try:
+            if cluster.topic(each.where.topic).id != each.topic_id:  # what this worker knew is older than the plan
+                cluster.forget_topic(each.where.topic)
+            yield from read_range(
+                cluster,
+                each.where,
+                each.start,
+                each.end,
+                isolation=options.isolation,
+                include_headers=options.include_headers,
+                on_data_loss=options.on_data_loss,
+                batch_bytes=ARROW_BATCH_BYTES,
+                fetch_bytes=options.fetch_bytes,
+            )
+        except (OffsetsOutOfRange, TopicNotFound) as error:  # the latter, and a topic made anew, even when skipping
+            logger.warning("%s", data_loss(options, str(error)))

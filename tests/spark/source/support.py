@@ -1,0 +1,77 @@
+"""What the tests of the source share: filling topics with a foreign client, and options."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from fencepost.spark.options import Options
+from fencepost.spark.source.read_options import ReadKind, SourceOptions, parse_options
+from tests.conftest import unique, wait_until
+
+TIMEOUT_S = 20
+
+
+def fill(
+    bootstrap: str,
+    topic: str,
+    values: Sequence[str | bytes | None],
+    partition: int = 0,
+    *,
+    timestamp_ms: int | None = None,
+    **settings: Any,
+) -> None:
+    """Append records, whose keys are their values."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
+    for value in values:
+        more = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
+        producer.produce(topic, value=value, key=value, partition=partition, **more)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def begin(bootstrap: str, topic: str, values: Sequence[str], partition: int = 0) -> Producer:
+    """A producer with an open transaction that holds these records."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("txn"), "linger.ms": 0})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value=value, key=value, partition=partition)
+    assert producer.flush(TIMEOUT_S) == 0
+    return producer
+
+
+def commit(bootstrap: str, topic: str, values: Sequence[str], partition: int = 0) -> None:
+    begin(bootstrap, topic, values, partition).commit_transaction(TIMEOUT_S)
+
+
+def abort(bootstrap: str, topic: str, values: Sequence[str], partition: int = 0) -> None:
+    begin(bootstrap, topic, values, partition).abort_transaction(TIMEOUT_S)
+
+
+def commit_offsets(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:  # Apache Kafka makes its offsets topic when it is first needed
+            if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_COORDINATOR:
+                raise
+            return False
+        return True
+
+    wait_until(is_committed, "the group has a coordinator")
+    consumer.close()
+
+
+def delete_records(bootstrap: str, topic: str, before: int, partition: int = 0) -> None:
+    place = TopicPartition(topic, partition, before)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_records([place])[place].result(20)
+
+
+def options(bootstrap: str, kind: ReadKind = ReadKind.STREAM, **given: object) -> SourceOptions:
+    texts = {name: str(value) for name, value in given.items()}
+    return parse_options(Options({"kafka.bootstrap.servers": bootstrap, **texts}), kind)

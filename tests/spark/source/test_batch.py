@@ -1,0 +1,137 @@
+"""`spark.read.format("fencepost")` on a real Spark and a real broker."""
+
+import datetime
+import json
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.conftest import wait_until
+from tests.spark.source.support import TIMEOUT_S, abort, begin, commit, fill
+
+Topic = Callable[..., str]
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def read(spark: SparkSession, bootstrap: str, **given: object) -> DataFrame:
+    reader = spark.read.format("fencepost").option("kafka.bootstrap.servers", bootstrap)
+    for name, value in given.items():
+        reader = reader.option(name, str(value))
+    return reader.load()
+
+
+def values_of(frame: DataFrame) -> list[str]:
+    return [
+        row.value.decode()
+        for row in frame.select("value", "partition", "offset").orderBy("partition", "offset").collect()
+    ]
+
+
+def test_spark_finds_the_source_by_itself_with_the_schema_of_its_own(spark: SparkSession, bootstrap: str):
+    assert read(spark, bootstrap, subscribe="t").dtypes == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+    ]
+    with_headers = read(spark, bootstrap, subscribe="t", includeHeaders="true")
+    assert with_headers.dtypes[-1] == ("headers", "array<struct<key:string,value:binary>>")
+
+
+def test_every_column_holds_what_was_produced(spark: SparkSession, bootstrap: str, topic: Topic):
+    name = topic(2)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(
+        name, value=b"v", key=b"k", partition=1, timestamp=1_700_000_000_123, headers=[("a", b"1"), ("a", None)]
+    )
+    producer.produce(name, value=None, key=None, partition=1, timestamp=1_700_000_000_124)
+    assert producer.flush(TIMEOUT_S) == 0
+    first, second = read(spark, bootstrap, subscribe=name, includeHeaders="true").orderBy("offset").collect()
+    assert (bytes(first.key), bytes(first.value), first.topic, first.partition, first.offset) == (
+        b"k",
+        b"v",
+        name,
+        1,
+        0,
+    )
+    assert first.timestamp.astimezone(datetime.UTC).isoformat() == "2023-11-14T22:13:20.123000+00:00"
+    assert first.timestampType == 0
+    assert [(header.key, header.value) for header in first.headers] == [("a", b"1"), ("a", None)]
+    assert (second.key, second.value, second.headers) == (None, None, None)
+
+
+def test_all_compressions_and_only_committed_records_are_read(spark: SparkSession, bootstrap: str, topic: Topic):
+    name = topic(len(CODECS))
+    for partition, codec in enumerate(CODECS):
+        fill(bootstrap, name, [f"{codec}-{index}" for index in range(300)], partition, **{"compression.type": codec})
+    commit(bootstrap, name, ["committed"])
+    abort(bootstrap, name, ["aborted"])
+    producer = begin(bootstrap, name, ["open"])
+    expected = [f"{codec}-{index}" for codec in CODECS for index in range(300)]
+    expected.insert(300, "committed")
+    frame = read(spark, bootstrap, subscribe=name)
+    wait_until(lambda: values_of(read(spark, bootstrap, subscribe=name)) == expected, "the transactions have ended")
+    assert frame.rdd.getNumPartitions() == 1, "a small batch is one task"
+    everything = values_of(read(spark, bootstrap, subscribe=name, **{"kafka.isolation.level": "read_uncommitted"}))
+    assert set(everything) - set(expected) == {"aborted", "open"}
+    producer.abort_transaction(TIMEOUT_S)
+
+
+def test_a_large_read_is_a_task_for_each_partition_or_more_on_request(
+    spark: SparkSession, bootstrap: str, topic: Topic
+):
+    name = topic(2)
+    fill(bootstrap, name, [str(index) for index in range(3000)], 0, **{"batch.num.messages": 100})
+    fill(bootstrap, name, [str(index) for index in range(1000)], 1, **{"batch.num.messages": 100})
+    assert read(spark, bootstrap, subscribe=name).rdd.getNumPartitions() == 2
+    split = read(spark, bootstrap, subscribe=name, minPartitions=8)
+    assert split.rdd.getNumPartitions() == 8
+    assert values_of(split) == [str(index) for index in range(3000)] + [str(index) for index in range(1000)]
+
+
+def test_a_range_between_offsets_or_times_is_read(spark: SparkSession, bootstrap: str, topic: Topic):
+    name = topic(1)
+    for time_ms in range(1000, 11_000, 1000):
+        fill(bootstrap, name, [str(time_ms)], timestamp_ms=time_ms)
+    ends = {"startingOffsets": json.dumps({name: {"0": 2}}), "endingOffsets": json.dumps({name: {"0": 5}})}
+    assert values_of(read(spark, bootstrap, subscribe=name, **ends)) == ["3000", "4000", "5000"]
+    times = {"startingTimestamp": 8500, "endingTimestamp": 9500}
+    assert values_of(read(spark, bootstrap, subscribe=name, **times)) == ["9000"]
+
+
+def test_an_empty_topic_is_an_empty_frame(spark: SparkSession, bootstrap: str, topic: Topic):
+    assert read(spark, bootstrap, subscribe=topic(3)).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"subscribe": "no-such-topic"}, "topic 'no-such-topic' does not exist"),
+        ({"subscribe": "t", "kafka.bootstrap.servers": "127.0.0.1:1"}, "no broker answers at bootstrap.servers"),
+        ({"subscribe": "t", "startingOffsets": "latest"}, "starting offset can't be latest for batch queries"),
+        ({}, "one of the following options must be specified"),
+        ({"subscribe": "t", "kafka.key.deserializer": "x"}, "'kafka.key.deserializer' is not supported"),
+    ],
+)
+def test_what_cannot_be_read_is_a_clear_error(spark: SparkSession, bootstrap: str, given, message):
+    with pytest.raises(Exception, match=message):
+        read(spark, bootstrap, **given).count()
+
+
+def test_a_schema_of_the_users_is_refused(spark: SparkSession, bootstrap: str, topic: Topic):
+    reader = spark.read.format("fencepost").schema("value STRING").option("kafka.bootstrap.servers", bootstrap)
+    with pytest.raises(Exception, match="fixed schema"):
+        reader.option("subscribe", topic(1)).load().count()
+
+
+def test_a_frame_is_written_and_read_back(spark: SparkSession, bootstrap: str, topic: Topic):
+    name = topic(2)
+    frame = spark.sql("SELECT CAST(id AS STRING) AS key, CAST(id AS STRING) AS value FROM range(50)")
+    writer = frame.write.format("fencepost").option("kafka.bootstrap.servers", bootstrap)
+    writer.option("topic", name).mode("append").save()
+    wait_until(lambda: len(values_of(read(spark, bootstrap, subscribe=name))) == 50, "the transaction has ended")

@@ -1,0 +1,73 @@
+"""What a task does, on a real broker and without Spark."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fencepost.client import Cluster
+from fencepost.client.admin import NewTopic, create_topics, delete_topics
+from fencepost.errors import OffsetsOutOfRange
+from fencepost.spark.source.planner import StreamPlanner
+from fencepost.spark.source.read_options import SourceOptions
+from fencepost.spark.source.readers import RangesPartition, read_partition
+from fencepost.spark.source.splitting import OffsetRange
+from tests.conftest import wait_until
+from tests.spark.source.support import delete_records, fill, options
+
+Topic = Callable[..., str]
+
+
+def values(found: SourceOptions, ranges: list[OffsetRange]) -> list[str]:
+    batches = read_partition(found, RangesPartition(ranges))
+    return [value.decode() for batch in batches for value in batch.column("value").to_pylist()]
+
+
+def planned(cluster: Cluster, found: SourceOptions) -> list[OffsetRange]:
+    plan = StreamPlanner(cluster, found)
+    start = plan.initial()
+    return plan.ranges(start, plan.next_end(start))
+
+
+def test_one_task_reads_several_ranges_in_order(cluster: Cluster, bootstrap: str, topic: Topic):
+    name = topic(3)
+    for partition in range(3):
+        fill(bootstrap, name, [f"{partition}-{index}" for index in range(4)], partition)
+    found = options(bootstrap, subscribe=name, startingOffsets="earliest")
+    expected = [f"{partition}-{index}" for partition in range(3) for index in range(4)]
+    assert values(found, planned(cluster, found)) == expected
+
+
+def test_records_deleted_between_planning_and_reading_are_data_loss(cluster: Cluster, bootstrap: str, topic: Topic):
+    name = topic(1)
+    fill(bootstrap, name, [str(index) for index in range(10)])
+    found = options(bootstrap, subscribe=name, startingOffsets="earliest")
+    ranges = planned(cluster, found)
+    delete_records(bootstrap, name, before=7)
+    with pytest.raises(OffsetsOutOfRange, match=r"from offset 0 on are gone.*set the option failOnDataLoss to false"):
+        values(found, ranges)
+    skipping = options(bootstrap, subscribe=name, failOnDataLoss="false")
+    assert values(skipping, ranges) == ["7", "8", "9"]
+
+
+def test_a_topic_deleted_between_planning_and_reading_is_data_loss(cluster: Cluster, bootstrap: str, topic: Topic):
+    name = topic(1)
+    fill(bootstrap, name, ["x"])
+    found = options(bootstrap, subscribe=name, startingOffsets="earliest")
+    ranges = planned(cluster, found)
+    delete_topics(cluster, [name])
+    wait_until(lambda: not cluster.refresh([name], missing_ok=True), "the topic is gone")
+    with pytest.raises(OffsetsOutOfRange, match="does not exist"):
+        values(found, ranges)
+    assert values(options(bootstrap, subscribe=name, failOnDataLoss="false"), ranges) == []
+
+
+def test_a_worker_that_knew_an_older_topic_reads_the_new_one(cluster: Cluster, bootstrap: str, topic: Topic):
+    name = topic(1)
+    found = options(bootstrap, subscribe=name, startingOffsets="earliest")
+    for value in ("old", "new"):
+        if value == "new":
+            delete_topics(cluster, [name])
+            wait_until(lambda: not cluster.refresh([name], missing_ok=True), "the topic is gone")
+            create_topics(cluster, {name: NewTopic(1)})
+        fill(bootstrap, name, [value])
+        assert values(found, planned(cluster, found)) == [value]

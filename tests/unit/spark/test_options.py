@@ -1,0 +1,110 @@
+"""Options: any case, Kafka's settings with Spark's refusals, typing errors."""
+
+import pytest
+
+from fencepost.errors import ConfigError
+from fencepost.spark import kafka_settings
+from fencepost.spark.options import Options, client_settings, known_producer_settings
+
+SERVERS = {"kafka.bootstrap.servers": "a:1,b:2"}
+
+
+def test_client_settings_come_from_kafka_options_in_any_case():
+    given = {"Kafka.Bootstrap.Servers": "a:1,b:2", "KAFKA.CLIENT.ID": "shop", "kafka.request.timeout.ms": "7000"}
+    found = client_settings(given)
+    assert [str(address) for address in found.bootstrap] == ["a:1", "b:2"]
+    assert (found.client_id, found.request_timeout_ms) == ("shop", 7000)
+
+
+@pytest.mark.parametrize("given", [{}, {"kafka.bootstrap.servers": " "}, {"bootstrap.servers": "a:1"}])
+def test_without_bootstrap_servers_there_is_no_client(given):
+    with pytest.raises(ConfigError, match=r"'kafka\.bootstrap\.servers' must be specified"):
+        client_settings(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("key.deserializer", "Use DataFrame operations to explicitly deserialize the keys"),
+        ("value.deserializer", "deserialize the values"),
+        ("key.serializer", "serialize the keys"),
+        ("value.serializer", "serialize the values"),
+        ("auto.offset.reset", "startingOffsets"),
+        ("enable.auto.commit", "not by a timer"),
+        ("interceptor.classes", "Java class"),
+        ("partitioner.class", "default partitioner"),
+        ("sasl.jaas.config", "authentication"),
+        ("ssl.truststore.location", "encryption"),
+    ],
+)
+def test_what_spark_refuses_or_we_cannot_keep_is_refused(name, reason):
+    with pytest.raises(ConfigError, match=rf"'kafka\.{name}' is not supported.*{reason}"):
+        client_settings({**SERVERS, f"kafka.{name}": "x"})
+
+
+def test_only_plaintext_can_be_spoken():
+    assert client_settings({**SERVERS, "kafka.security.protocol": "plaintext"})
+    with pytest.raises(ConfigError, match="SASL_SSL"):
+        client_settings({**SERVERS, "kafka.security.protocol": "SASL_SSL"})
+
+
+def test_settings_that_change_nothing_here_are_accepted():
+    every = kafka_settings.CLIENT | kafka_settings.CONSUMER | kafka_settings.PRODUCER
+    given = {f"kafka.{name}": "5" for name in every - {"security.protocol", "bootstrap.servers"}}
+    assert client_settings({**SERVERS, **given}).request_timeout_ms == 5
+
+
+def test_no_setting_is_both_taken_and_refused():
+    every = kafka_settings.CLIENT | kafka_settings.CONSUMER | kafka_settings.PRODUCER
+    assert not every & set(kafka_settings.REFUSED)
+
+
+def test_a_setting_that_does_not_exist_gets_the_nearest_name():
+    with pytest.raises(ConfigError, match=r"no such setting; did you mean 'kafka\.compression\.type'\?"):
+        client_settings({**SERVERS, "kafka.compresion.type": "lz4"})
+    with pytest.raises(ConfigError, match=r"no such setting$"):
+        client_settings({**SERVERS, "kafka.zzz": "1"})
+
+
+def test_producer_settings_are_told_from_the_others():
+    given = {
+        **SERVERS,
+        "kafka.Compression.Type": "lz4",
+        "kafka.batch.size": "1000",
+        "kafka.group.id": "g",
+        "topic": "t",
+    }
+    assert known_producer_settings(given) == {"compression.type": "lz4", "batch.size": "1000"}
+
+
+def test_an_unknown_option_gets_the_nearest_name():
+    options = Options({"startingOffset": "earliest", **SERVERS})
+    with pytest.raises(ConfigError, match="the source has no option 'startingoffset'; did you mean 'startingOffsets'"):
+        options.refuse_unknown(["startingOffsets", "subscribe"], "the source")
+    Options({"SUBSCRIBE": "t", **SERVERS}).refuse_unknown(["startingOffsets", "subscribe"], "the source")
+
+
+def test_numbers_flags_and_durations_are_checked():
+    options = Options({"n": " 7 ", "zero": "0", "word": "x", "yes": "TRUE"})
+    assert (options.integer("N"), options.integer("missing")) == (7, None)
+    assert (options.flag("yes", False), options.flag("missing", True)) == (True, True)
+    with pytest.raises(ConfigError, match="'zero' must be a whole number of at least 1"):
+        options.integer("zero")
+    with pytest.raises(ConfigError, match="'word' must be a whole number"):
+        options.integer("word")
+    with pytest.raises(ConfigError, match="'word' must be true or false"):
+        options.flag("word", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [("15m", 900_000), ("30s", 30_000), ("500ms", 500), ("250", 250), ("2 hours", 7_200_000), ("1 Minute", 60_000)],
+)
+def test_durations_are_written_as_in_spark(text, expected_ms):
+    assert Options({"delay": text}).duration_ms("delay", 1) == expected_ms
+
+
+@pytest.mark.parametrize("text", ["", "m", "-1s", "5 parsecs", "1.5s"])
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ConfigError, match="must be a duration"):
+        Options({"delay": text}).duration_ms("delay", 1)
