@@ -22,7 +22,6 @@ from fencepost.broker.outbox import Outbox
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.wire.frame import (
     API_VERSIONS_KEY,
-    RequestHeader,
     encode_response,
     read_request_header,
     skip_tags,
@@ -116,7 +115,9 @@ class Connection(asyncio.BufferedProtocol):
     # -- order and turns ----------------------------------------------------------------------------------------------
 
     def _held_back(self) -> bool:
-        return self._waiting is not None or self._yielding or self._outbox.is_full or len(self._replies) > REPLIES_MAX
+        return (
+            self._waiting is not None or self._yielding or bool(self._outbox.unsent) or len(self._replies) > REPLIES_MAX
+        )
 
     def _yield(self) -> None:
         """What is left waits for the next turn of the loop: thousands of requests may come in one read."""
@@ -144,52 +145,47 @@ class Connection(asyncio.BufferedProtocol):
     # -- one request --------------------------------------------------------------------------------------------------
 
     def _serve(self, frame: memoryview) -> None:
+        entry: Handler | None = None
         try:
-            header = read_request_header(frame)
-            entry = self._handlers.get(header.api_key)
+            api_key, version, correlation_id, client_id, body = read_request_header(frame)
+            call = Call(self._node, version, correlation_id, client_id, self._client_host)
+            entry = self._handlers.get(api_key)
             if entry is None:
-                raise Malformed(f"unknown API key {header.api_key}")
-            if not entry.first <= header.version <= entry.last:
-                if header.api_key != API_VERSIONS_KEY:
-                    raise Malformed(
-                        f"{entry.api.name} v{header.version} is not supported ({entry.first} to {entry.last} are)"
-                    )
-                header = header._replace(version=0, body=-1)  # version 0 is what every client can read
-            self._answer(entry, header, self._call(entry, header, frame))
+                raise Malformed(f"unknown API key {api_key}")
+            if not entry.first <= version <= entry.last:
+                if api_key != API_VERSIONS_KEY:
+                    raise Malformed(f"{entry.api.name} v{version} is not supported ({entry.first} to {entry.last} are)")
+                call.version = 0  # which every client can read; what is in the request does not matter
+                self._answer(entry, call, cast(Any, entry.function)(call))
+                return
+            if version >= entry.first_flexible:
+                body = body + 1 if body < len(frame) and frame[body] == 0 else skip_tags(frame, body)
+            if entry.raw is not None:
+                self._answer(entry, call, entry.raw(call, frame, body))
+            else:
+                call.request = entry.api.request.decode(version, frame, body)
+                self._answer(entry, call, cast(Any, entry.function)(call))
         except Malformed as error:
             self._hang_up(str(error))
         except KafkaError as error:
-            self._answer_error(entry, header, error.code)
+            self._answer_error(entry, call, error.code)
         except Exception:
             log.exception("%s failed", entry.api.name if entry else "a request")
-            self._answer_error(entry, header, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._answer_error(entry, call, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _call(self, entry: Handler, header: RequestHeader, frame: memoryview) -> Any:
-        call = Call(self._node, header.version, header.correlation_id, header.client_id, self._client_host)
-        if header.body < 0:
-            call.request = None
-        else:
-            body = header.body
-            if header.version >= entry.first_flexible:
-                body = body + 1 if body < len(frame) and frame[body] == 0 else skip_tags(frame, body)
-            if entry.raw is not None:
-                return entry.raw(call, frame, body)
-            call.request = entry.api.request.decode(header.version, frame, body)
-        return cast(Any, entry.function)(call)
-
-    def _answer(self, entry: Handler, header: RequestHeader, answer: Any) -> None:
-        if answer is None:
-            return
+    def _answer(self, entry: Handler, call: Call, answer: Any) -> None:
         if isinstance(answer, list):
             self._reply(answer)
+        elif answer is None:
+            return
         elif isinstance(answer, Reply):
             self._queue(answer)
         elif isinstance(answer, Mapping):
-            self._reply([encode_response(entry.api, header.version, header.correlation_id, cast(Any, answer))])
+            self._reply([encode_response(entry.api, call.version, call.correlation_id, cast(Any, answer))])
         else:
-            self._wait(entry, header, answer)
+            self._wait(entry, call, answer)
 
-    def _wait(self, entry: Handler, header: RequestHeader, answer: Awaitable[Any]) -> None:
+    def _wait(self, entry: Handler, call: Call, answer: Awaitable[Any]) -> None:
         waiting = asyncio.ensure_future(answer) if inspect.iscoroutine(answer) else cast("asyncio.Future[Any]", answer)
 
         def finished(future: "asyncio.Future[Any]") -> None:
@@ -199,26 +195,26 @@ class Connection(asyncio.BufferedProtocol):
                     future.exception()  # seen, so that asyncio does not complain
                 return
             try:
-                self._answer(entry, header, future.result())
+                self._answer(entry, call, future.result())
             except Malformed as error:
                 self._hang_up(str(error))
             except KafkaError as error:
-                self._answer_error(entry, header, error.code)
+                self._answer_error(entry, call, error.code)
             except asyncio.CancelledError:
                 self._hang_up("its request was cancelled")
             except Exception:
                 log.exception("%s failed", entry.api.name)
-                self._answer_error(entry, header, ErrorCode.UNKNOWN_SERVER_ERROR)
+                self._answer_error(entry, call, ErrorCode.UNKNOWN_SERVER_ERROR)
             self._go_on()
 
         self._waiting = waiting
         waiting.add_done_callback(finished)
 
-    def _answer_error(self, entry: Handler | None, header: RequestHeader, code: ErrorCode) -> None:
+    def _answer_error(self, entry: Handler | None, call: Call, code: ErrorCode) -> None:
         """The last resort: most handlers put errors where their response has room for them."""
         fields = entry.api.response.fields if entry else []
-        if entry and any(f.name == "error_code" and header.version in f.versions for f in fields):
-            self._reply([encode_response(entry.api, header.version, header.correlation_id, {"error_code": code})])
+        if entry and any(f.name == "error_code" and call.version in f.versions for f in fields):
+            self._reply([encode_response(entry.api, call.version, call.correlation_id, {"error_code": code})])
         else:
             self._hang_up(f"{entry.api.name if entry else 'a request'} cannot be answered with {code.name}")
 
@@ -255,8 +251,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _send(self, parts: Parts) -> None:
-        self._outbox.add(parts)
-        if len(parts) > 1 or self._outbox.gathered_bytes > GATHER_BYTES:
+        if self._outbox.add(parts) > GATHER_BYTES or len(parts) > 1:
             self._outbox.flush()
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from fencepost.errors import Malformed
 from fencepost.wire.frame import SIZE
 
+SIZE_BYTES = SIZE.size
 SCRATCH_BYTES = 256 * 1024
 OWN_BYTES = 256 * 1024
 #: With less room than this at its end, what is left of a buffer is moved to its beginning.
@@ -44,17 +45,17 @@ class Inbox:
             buffer, start, end = _scratch, 0, count
         else:
             buffer, start, end = self._own, self._start, self._end + count
-        while end - start >= SIZE.size:
+        while end - start >= SIZE_BYTES:
             (size,) = SIZE.unpack_from(buffer, start)
             if not 0 <= size <= self._max_frame_bytes:
                 raise Malformed(
                     f"a frame of {size} bytes was announced (socket.request.max.bytes={self._max_frame_bytes})"
                 )
-            after = start + SIZE.size + size
-            if after > end:
+            begin = start + SIZE_BYTES
+            if begin + size > end:
                 break
-            yield buffer[start + SIZE.size : after]
-            start = after
+            start = begin + size
+            yield buffer[begin:start]
         self._keep(buffer, start, end)
 
     def release(self) -> None:

@@ -43,10 +43,10 @@ class Outbox:
         "_gathered",
         "_loop",
         "_position",
-        "_queue",
         "_socket",
         "_transport",
         "_watched",
+        "unsent",
     )
 
     def __init__(
@@ -58,48 +58,41 @@ class Outbox:
         self._drained = drained
         self._broken = broken
         self._gathered = bytearray()
-        self._queue: deque[bytearray | memoryview | FileSlice] = deque()
+        #: What the socket did not take yet. While there is any, whoever produces answers should stop.
+        self.unsent: deque[bytearray | memoryview | FileSlice] = deque()
         self._position = 0  # how much of the first part, if it is a slice, is gone
         self._watched = -1  # the descriptor by which the loop tells when a full socket takes more
         shared = transport.get_extra_info("socket")
         self._socket = socket.socket(shared.family, socket.SOCK_STREAM, shared.proto, shared.fileno())
 
-    @property
-    def is_full(self) -> bool:
-        """The socket takes no more at the moment; whoever produces answers should stop."""
-        return bool(self._queue)
-
-    def add(self, parts: Iterable[Any]) -> None:
-        """Put an answer in line. Its bytes leave with the next `flush`, at the latest."""
+    def add(self, parts: Iterable[Any]) -> int:
+        """Put an answer in line; its bytes leave with the next `flush`, at the latest. Returns how many wait for it."""
         for part in parts:
             if isinstance(part, FileSlice):
                 self._close_gathered()
-                self._queue.append(part)
+                self.unsent.append(part)
             else:
                 self._gathered += part
-
-    @property
-    def gathered_bytes(self) -> int:
         return len(self._gathered)
 
     def flush(self) -> None:
         """Send what the socket takes."""
         if self._watched >= 0:
             return  # the loop will say when
-        if not self._queue:
+        if not self.unsent:
             if not self._gathered:
                 return
             data, self._gathered = self._gathered, bytearray()
             sent = self._send(data, 0)
             if sent == len(data):
                 return
-            self._queue.append(memoryview(data)[sent:])
+            self.unsent.append(memoryview(data)[sent:])
         self._pump()
 
     def close(self) -> None:
         """Forget everything and let go of the socket, which is the transport's to close."""
         self._stop_watching()
-        self._queue.clear()
+        self.unsent.clear()
         self._gathered = bytearray()
         self._socket.detach()
 
@@ -107,7 +100,7 @@ class Outbox:
 
     def _pump(self) -> None:
         self._close_gathered()
-        queue = self._queue
+        queue = self.unsent
         budget = TURN_BYTES
         while queue:
             part = queue[0]
@@ -137,7 +130,7 @@ class Outbox:
     def _next_turn(self) -> None:
         if self._watched < 0:
             self._pump()
-            if not self._queue:
+            if not self.unsent:
                 self._drained()
 
     def _send(self, data: bytearray | memoryview, flags: int) -> int:
@@ -170,7 +163,7 @@ class Outbox:
 
     def _close_gathered(self) -> None:
         if self._gathered:
-            self._queue.append(self._gathered)
+            self.unsent.append(self._gathered)
             self._gathered = bytearray()
 
     def _watch(self) -> None:

@@ -40,6 +40,7 @@ from fencepost.wire.batch import (
     BatchHeader,
     unpack_header,
 )
+from fencepost.wire.frame import new_tuple
 from fencepost.wire.records import encode_marker
 
 __all__ = ["AbortedTransaction", "Appended", "Fetched", "Isolation", "Origin", "PartitionLog", "ProducerState"]
@@ -135,7 +136,8 @@ class PartitionLog:
     def config(self, config: LogConfig) -> None:
         """Settings change while the log is in use; what the hot path needs of them is kept at hand."""
         self._config = config
-        self._durable_acks = config.durable_acks
+        self.durable_acks = config.durable_acks
+        self.min_insync_replicas = config.min_insync_replicas
         self._append_time = config.message_timestamp_type == LOG_APPEND_TIME
         self._admission = validation.Admission(config)
         self._tail.configure(config)
@@ -149,14 +151,14 @@ class PartitionLog:
         """
         if self._refusal is not None:
             raise fresh(self._refusal)
-        size = len(batch)
+        view = batch if isinstance(batch, memoryview) else memoryview(batch)
+        size = len(view)
         if size < HEADER_BYTES:
-            validation.check_frame(batch)
-        view = memoryview(batch)
-        header = unpack_header(batch, 0)
+            validation.check_frame(view)
+        header = unpack_header(view)
         _, length, _, magic, crc, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
         if magic != MAGIC or length + LOG_OVERHEAD != size:
-            validation.check_frame(batch)
+            validation.check_frame(view)
         if crc32c(view[ATTRIBUTES_OFFSET:]) != crc:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch's CRC does not match")
         now_ms = self._now_ms()
@@ -193,7 +195,7 @@ class PartitionLog:
                 producer_id, epoch, sequence, last_sequence, base_offset, last_offset, max_timestamp, attributes, now_ms
             )  # fmt: skip
         self._wrote(delta + 1)
-        return Appended(base_offset, last_offset, append_time, self.log_start_offset, False)
+        return new_tuple(Appended, (base_offset, last_offset, append_time, self.log_start_offset, False))
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, transaction_version: int
@@ -228,11 +230,13 @@ class PartitionLog:
         return offset
 
     def _wrote(self, messages: int) -> None:
-        if self._durable_acks:
+        if self.durable_acks:
             self._commit.request()
             return
-        self.high_watermark = self.log_end_offset
-        self._settle()
+        self.high_watermark = self.last_stable_offset = self.log_end_offset
+        producers = self.producers
+        if producers.open_transactions or producers.unsettled:
+            self._settle()
         self._unsynced_messages += messages
         if self._unsynced_messages >= self._config.flush_messages or self._tail.has_rolled:
             self._unsynced_messages = 0
@@ -267,7 +271,7 @@ class PartitionLog:
 
     def when_durable(self, offset: int) -> "asyncio.Future[None] | None":
         """None when `offset` counts as written; else a future, which raises KAFKA_STORAGE_ERROR if the sync fails."""
-        if offset < self._commit.synced_offset or not self._durable_acks:
+        if offset < self._commit.synced_offset or not self.durable_acks:
             return None
         return self._commit.when_synced(offset)
 

@@ -17,6 +17,9 @@ API_VERSIONS_KEY = 18
 #: No struct of Kafka's has more than a handful; passing over millions of empty ones would hold up everybody.
 MAX_UNKNOWN_TAGS = 64
 
+#: Makes a NamedTuple without the Python frame that its own constructor costs; for what is made with every request.
+new_tuple = tuple.__new__
+
 _NAME_LENGTH = struct.Struct(">h")
 _REQUEST = struct.Struct(">hhih")
 _RESPONSE = struct.Struct(">ii")
@@ -37,7 +40,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
     except struct.error:
         raise Malformed("a request shorter than its header") from None
     if length < 0:
-        return RequestHeader(api_key, version, correlation_id, None, 10)
+        return new_tuple(RequestHeader, (api_key, version, correlation_id, None, 10))
     end = 10 + length
     if end > len(frame):
         raise Malformed("a client id runs past its request")
@@ -45,7 +48,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         client_id = str(frame[10:end], "utf-8")
     except UnicodeDecodeError:
         raise Malformed("a client id is not UTF-8") from None
-    return RequestHeader(api_key, version, correlation_id, client_id, end)
+    return new_tuple(RequestHeader, (api_key, version, correlation_id, client_id, end))
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:

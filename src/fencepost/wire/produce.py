@@ -4,11 +4,12 @@
 """
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fencepost.errors import ErrorCode, Malformed
 from fencepost.wire.codec import MAX_REQUEST_ITEMS
-from fencepost.wire.frame import finish_response, skip_tags, start_response, write_count, write_topic
+from fencepost.wire.frame import finish_response, new_tuple, skip_tags, start_response, write_count, write_topic
 from fencepost.wire.varint import read_unsigned, write_unsigned
 
 API_KEY = 0
@@ -24,16 +25,16 @@ _ACKS_TIMEOUT = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
 _INDEX_LENGTH = struct.Struct(">ii")
-_RESULT = struct.Struct(">ihqq")
-_LOG_START = struct.Struct(">q")
+_INDEX_SHORT_LENGTH = struct.Struct(">iBBB")
+_RESULT = struct.Struct(">ihqqq")
+_LOG_START_BYTES = 8
 _NO_ERRORS_PLAIN = _INT32.pack(0) + _INT16.pack(-1)
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # no record errors, no message, no tags
 
-
-class PartitionData(NamedTuple):
-    topic: str | bytes  #: a name, or from version 13 on the topic's id
-    partition: int
-    records: memoryview | None
+#: A topic (its name, or from version 13 on its id), a partition of it, the batch. A bare tuple: most requests are many.
+PartitionData = tuple[str | bytes, int, memoryview | None]
+#: What `PartitionResult` holds, as the hot path makes it.
+Result = tuple[str | bytes, int, int, int, int, int, str | None]
 
 
 class ProduceRequest(NamedTuple):
@@ -89,7 +90,7 @@ def _decode_plain(frame: memoryview, position: int) -> ProduceRequest:
             if length >= 0:
                 records = _part(frame, position, length)
                 position += length
-            partitions.append(PartitionData(topic, index, records))
+            partitions.append((topic, index, records))
     return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
 
 
@@ -105,7 +106,7 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
     for _ in range(topics - 1):
         topic: str | bytes
         if version >= FIRST_WITH_TOPIC_IDS:
-            topic = bytes(_part(frame, position, 16))
+            topic = _part(frame, position, 16).tobytes()
             position += 16
         else:
             length, position = _read_length(frame, position)
@@ -115,64 +116,64 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
         if topics + count + len(partitions) > MAX_REQUEST_ITEMS:
             raise Malformed(TOO_MANY)
         for _ in range(count - 1):
-            (index,) = _INT32.unpack_from(frame, position)
-            length, position = read_unsigned(frame, position + 4)
+            index, low, middle, high = _INDEX_SHORT_LENGTH.unpack_from(frame, position)
+            # Of a batch's length, which nearly always has two bytes (128 bytes to 16 KB) or three (to 2 MB).
+            if low >= 0x80 and middle < 0x80:
+                length, position = low & 0x7F | middle << 7, position + 6
+            elif low >= 0x80 and high < 0x80:
+                length, position = low & 0x7F | (middle & 0x7F) << 7 | high << 14, position + 7
+            else:
+                length, position = read_unsigned(frame, position + 4)
             records = None
             if length:
-                records = _part(frame, position, length - 1)
-                position += length - 1
+                begin, position = position, position + length - 1
+                if position > len(frame):
+                    raise Malformed(f"a batch of {length - 1} bytes runs past the end")
+                records = frame[begin:position]
+            partitions.append((topic, index, records))
             position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
-            partitions.append(PartitionData(topic, index, records))
         position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
-    return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
+    return new_tuple(ProduceRequest, (transactional_id, acks, timeout_ms, partitions))
 
 
-def encode_response(version: int, correlation_id: int, results: list[PartitionResult]) -> bytearray:
+def encode_response(version: int, correlation_id: int, results: Sequence[Result]) -> bytearray:
     flexible = version >= FIRST_FLEXIBLE
     out = start_response(correlation_id, flexible=flexible)
-    groups = _by_topic(results)
-    write_count(out, len(groups), flexible=flexible)
-    for group in groups:
-        write_topic(out, group[0].topic, flexible=flexible)
-        write_count(out, len(group), flexible=flexible)
-        for result in group:
-            _write_result(out, version, result, flexible)
+    no_errors = _NO_ERRORS_FLEXIBLE if flexible else _NO_ERRORS_PLAIN
+    by_topic: dict[str | bytes, list[bytes]] = {}
+    for topic, partition, error_code, base_offset, append_time_ms, log_start_offset, message in results:
+        row = _RESULT.pack(partition, error_code, base_offset, append_time_ms, log_start_offset)
+        if version >= 8:
+            row += no_errors if message is None else _encode_message(message, flexible=flexible)
+        elif version < 5:
+            row = row[:-_LOG_START_BYTES]
+        if topic in by_topic:
+            by_topic[topic].append(row)
+        else:
+            by_topic[topic] = [row]
+    write_count(out, len(by_topic), flexible=flexible)
+    for topic, rows in by_topic.items():
+        write_topic(out, topic, flexible=flexible)
+        write_count(out, len(rows), flexible=flexible)
+        out += b"".join(rows)
         if flexible:
             out.append(0)
     out += b"\x00\x00\x00\x00\x00" if flexible else b"\x00\x00\x00\x00"  # throttle time, tags
     return finish_response(out)
 
 
-def error_results(request: ProduceRequest, code: ErrorCode, message: str | None = None) -> list[PartitionResult]:
-    return [PartitionResult(data.topic, data.partition, code, message=message) for data in request.partitions]
+def error_results(request: ProduceRequest, code: ErrorCode, message: str | None = None) -> list[Result]:
+    return [PartitionResult(topic, index, code, message=message) for topic, index, _ in request.partitions]
 
 
-def _write_result(out: bytearray, version: int, result: PartitionResult, flexible: bool) -> None:
-    out += _RESULT.pack(result.partition, result.error_code, result.base_offset, result.append_time_ms)
-    if version >= 5:
-        out += _LOG_START.pack(result.log_start_offset)
-    if version < 8:
-        return
-    if result.message is None:
-        out += _NO_ERRORS_FLEXIBLE if flexible else _NO_ERRORS_PLAIN
-        return
-    message = result.message.encode()
-    if flexible:
-        out.append(1)
-        write_unsigned(out, len(message) + 1)
-        out += message
-        out.append(0)
-    else:
-        out += _INT32.pack(0) + _INT16.pack(len(message)) + message
-
-
-def _by_topic(results: list[PartitionResult]) -> list[list[PartitionResult]]:
-    if len(results) == 1:
-        return [results]
-    groups: dict[str | bytes, list[PartitionResult]] = {}
-    for result in results:
-        groups.setdefault(result.topic, []).append(result)
-    return list(groups.values())
+def _encode_message(message: str, *, flexible: bool) -> bytes:
+    """No errors of single records, but a message for all of them."""
+    text = message.encode()
+    if not flexible:
+        return _INT32.pack(0) + _INT16.pack(len(text)) + text
+    out = bytearray(b"\x01")
+    write_unsigned(out, len(text) + 1)
+    return bytes(out + text + b"\x00")
 
 
 def _part(frame: memoryview, position: int, length: int) -> memoryview:

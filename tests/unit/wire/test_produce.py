@@ -42,11 +42,27 @@ def test_a_request_is_read_as_the_tables_wrote_it(request):
     decoded = produce.decode_request(version, frame, 0)
     assert decoded.transactional_id == values["transactional_id"]
     assert (decoded.acks, decoded.timeout_ms) == (values["acks"], values["timeout_ms"])
-    assert [(d.topic, d.partition, None if d.records is None else bytes(d.records)) for d in decoded.partitions] == [
+    assert [
+        (topic, index, None if records is None else bytes(records)) for topic, index, records in decoded.partitions
+    ] == [
         (topic.get("name") or topic.get("topic_id"), data["index"], data["records"])
         for topic in values["topic_data"]
         for data in topic["partition_data"]
     ]
+
+
+@pytest.mark.parametrize("version", [produce.FIRST_FLEXIBLE, produce.FIRST_WITH_TOPIC_IDS])
+@pytest.mark.parametrize("size", [0, 126, 127, 128, 2**14 - 2, 2**14 - 1, 2**14, 2**21 - 2, 2**21 - 1, 2**21])
+def test_batches_of_every_size_are_read_and_a_cut_off_one_is_refused(version, size):
+    records = [bytes([i]) * size for i in range(2)]
+    key = {"topic_id": b"t" * 16} if version >= produce.FIRST_WITH_TOPIC_IDS else {"name": "t"}
+    data = [{"index": i, "records": each} for i, each in enumerate(records)]
+    values = {"acks": -1, "timeout_ms": 1, "topic_data": [{**key, "partition_data": data}]}
+    frame = memoryview(API.request.encode(version, values))
+    decoded = produce.decode_request(version, frame, 0).partitions
+    assert [(index, each) for _, index, each in decoded] == list(enumerate(records))
+    with pytest.raises(Malformed):
+        produce.decode_request(version, frame[:-4], 0)
 
 
 @given(versions, st.data())

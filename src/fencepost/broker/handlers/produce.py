@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.broker.dispatch import Call, RawAnswer, Reply, raw_handler
+from fencepost.broker.topic_names import INTERNAL_TOPICS
 from fencepost.errors import ErrorCode, KafkaError, Malformed
-from fencepost.log.partition import Origin, PartitionLog
+from fencepost.log.partition import PartitionLog
 from fencepost.wire import produce as wire
 from fencepost.wire.batch import HEADER_BYTES, TRANSACTIONAL_FLAG, read_header
-from fencepost.wire.produce import PartitionData, PartitionResult, ProduceRequest
+from fencepost.wire.produce import PartitionData, PartitionResult, ProduceRequest, Result
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
@@ -42,7 +43,7 @@ def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
     request = wire.decode_request(call.version, frame, body)
     if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         return _answer(call, request, wire.error_results(request, ErrorCode.INVALID_REQUIRED_ACKS))
-    transactional = [data for data in request.partitions if _is_transactional(data.records)]
+    transactional = [data for data in request.partitions if _is_transactional(data[2])]
     if transactional:
         try:
             registered = _join_transaction(call, request, transactional)
@@ -64,58 +65,58 @@ async def _append_when_registered(call: Call, frame: bytearray, body: int, regis
 
 
 def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
-    results: list[PartitionResult] = []
+    results: list[Result] = []
     waits: list[Durability] = []
+    version = call.version
+    find = call.broker.topics.log if version < wire.FIRST_WITH_TOPIC_IDS else call.broker.topics.log_by_id
     wait_for_disk = request.acks == ACKS_ALL
-    for data in request.partitions:
-        topic, partition, records = data
+    begins_at_0 = request.transactional_id is not None and version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION
+    for topic, partition, records in request.partitions:
         try:
-            log = _writable_log(call, data)
-            if wait_for_disk and log.config.min_insync_replicas > REPLICAS:
+            log = find(topic, partition)  # type: ignore[arg-type]
+            if log is None or log.topic in INTERNAL_TOPICS:
+                raise _not_writable(call, topic, log)
+            if wait_for_disk and log.min_insync_replicas > REPLICAS:
                 raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "min.insync.replicas is more than the one there is")
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch per partition")
-            if call.version < FIRST_WITH_ZSTD and _is_zstd(records):
+            if version < FIRST_WITH_ZSTD and _is_zstd(records):
                 raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later")
-            if request.transactional_id is not None and call.version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION:
+            if begins_at_0:
                 _check_first_sequence(log, records)
-            appended = log.append(records, Origin.CLIENT)
+            base_offset, last_offset, append_time_ms, log_start_offset, _ = log.append(records)
         except KafkaError as error:
             results.append(PartitionResult(topic, partition, error.code, message=error.message or None))
             continue
-        if wait_for_disk:
-            durable = log.when_durable(appended.last_offset)
+        if wait_for_disk and log.durable_acks:
+            durable = log.when_durable(last_offset)
             if durable is not None:
                 waits.append((len(results), durable))
-        results.append(
-            PartitionResult(
-                topic, partition, 0, appended.base_offset, appended.append_time_ms, appended.log_start_offset
-            )
-        )
+        results.append((topic, partition, 0, base_offset, append_time_ms, log_start_offset, None))
     if waits:
         return _answer_when_durable(call, results, waits)
     return _answer(call, request, results)
 
 
-def _answer(call: Call, request: ProduceRequest, results: list[PartitionResult]) -> RawAnswer:
+def _answer(call: Call, request: ProduceRequest, results: list[Result]) -> RawAnswer:
     if request.acks == ACKS_NONE:
-        failed = next((result for result in results if result.error_code), None)
-        if failed is not None:
-            # There is no answer that could carry the error; a closed connection makes the client look again.
-            raise Malformed(f"Produce with acks=0 failed: {ErrorCode(failed.error_code).name} {failed.message or ''}")
+        for _, _, error_code, *_, message in results:
+            if error_code:
+                # There is no answer that could carry the error; a closed connection makes the client look again.
+                raise Malformed(f"Produce with acks=0 failed: {ErrorCode(error_code).name} {message or ''}")
         return None
     return [wire.encode_response(call.version, call.correlation_id, results)]
 
 
-def _answer_when_durable(call: Call, results: list[PartitionResult], waits: Sequence[Durability]) -> Reply:
+def _answer_when_durable(call: Call, results: list[Result], waits: Sequence[Durability]) -> Reply:
     reply = Reply([])
     remaining = len(waits)
 
     def one_is_durable(index: int, future: "asyncio.Future[None]") -> None:
         nonlocal remaining
         if future.cancelled() or future.exception() is not None:
-            failed = results[index]
-            results[index] = PartitionResult(failed.topic, failed.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            topic, partition, *_ = results[index]
+            results[index] = PartitionResult(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
         remaining -= 1
         if not remaining:
             reply.parts = [wire.encode_response(call.version, call.correlation_id, results)]
@@ -126,20 +127,12 @@ def _answer_when_durable(call: Call, results: list[PartitionResult], waits: Sequ
     return reply
 
 
-def _writable_log(call: Call, data: PartitionData) -> PartitionLog:
-    topics = call.broker.topics
-    if isinstance(data.topic, bytes):
-        log = topics.log_by_id(data.topic, data.partition)
-        if log is None:
-            known = topics.by_id(data.topic) is not None
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID)
-    else:
-        log = topics.log(data.topic, data.partition)
-        if log is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if log.topic.startswith("__") and topics.is_internal_name(log.topic):
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic} is internal and written by the broker alone")
-    return log
+def _not_writable(call: Call, topic: str | bytes, log: PartitionLog | None) -> KafkaError:
+    if log is not None:
+        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic} is internal and written by the broker alone")
+    if isinstance(topic, bytes) and call.broker.topics.by_id(topic) is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _check_first_sequence(log: PartitionLog, records: memoryview) -> None:
@@ -173,15 +166,11 @@ def _join_transaction(call: Call, request: ProduceRequest, transactional: list[P
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without a transactional id"
         )
-    first = read_header(transactional[0].records or b"")
+    first = read_header(transactional[0][2] or b"")
     topics = call.broker.topics
     partitions = []
-    for data in transactional:
-        log = (
-            topics.log_by_id(data.topic, data.partition)
-            if isinstance(data.topic, bytes)
-            else topics.log(data.topic, data.partition)
-        )
+    for topic, partition, _ in transactional:
+        log = topics.log_by_id(topic, partition) if isinstance(topic, bytes) else topics.log(topic, partition)
         if log is not None:
             partitions.append((log.topic, log.partition))
     producer = (request.transactional_id, first.producer_id, first.producer_epoch, partitions)
