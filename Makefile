@@ -14,7 +14,7 @@ READY  := $(VENV)/.ready
 KAFKA  := .cache/kafka/lib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format check fuzz kafka compat bench lock clean
+.PHONY: help setup test lint format check fuzz shop chaos kafka compat bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,12 +24,16 @@ setup: $(READY) ## create .venv with everything locked, and fencepost itself in 
 $(LOCKED): requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or later is needed; try: make setup PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@echo "installing into $(VENV), Spark and a Java among it (1 GB): a few minutes, once"
+	$(BIN)/python -m pip install --progress-bar on --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
 $(READY): $(LOCKED) pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+shop: setup ## purchases become invoices and shipments on Spark, exactly once, and it is verified (ARGS="--purchases N …")
+	@$(BIN)/fencepost shop $(ARGS)
 
 test: setup ## unit, property, crash and foreign-client tests (no Java needed)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
@@ -49,6 +53,9 @@ check: lint ## what CI runs: lint, then the tests
 
 fuzz: setup ## throw bytes at every decoder for a minute (SECONDS=60 SEED=…)
 	$(BIN)/python -m tests.fuzz.decoders --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
+
+chaos: setup ## producers, loops and readers under random faults for ten minutes, then checked (SECONDS=600 SEED=…)
+	$(BIN)/fencepost chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 kafka: $(KAFKA)/.fetched ## fetch Apache Kafka's jars from Maven into .cache/kafka
 

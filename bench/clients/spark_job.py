@@ -48,6 +48,11 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch))
     query = start(shop(purchases), options)
     query.awaitTermination()
+    return rate_of(query, options)
+
+
+def rate_of(query: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """By Spark's own account of its batches, without the first ones and what is left at the end."""
     batches = [
         {"rows": progress.numInputRows, "ms": progress.durationMs["triggerExecution"]}
         for progress in query.recentProgress
@@ -92,6 +97,24 @@ def read(options: argparse.Namespace) -> dict[str, Any]:
     return {"records_per_s": options.records / counted[len(counted) // 2], "seconds": seconds}
 
 
+def state(options: argparse.Namespace) -> dict[str, Any]:
+    """Running totals of `--keys` keys over the purchases; records a second of the batches after the first ones.
+
+    Ours keeps them in a changelog, in the transaction. `spark` is the built-in aggregation, with its state in the
+    checkpoint and at-least-once output; `transform` is transformWithState, which calls Python for every key.
+    """
+    from bench.clients import totals
+
+    spark = spark_session(options.cores)
+    more = {"maxOffsetsPerTrigger": str(options.batch)}
+    if options.system == "fencepost":
+        query = totals.start_ours(source(spark, options, **more), options)
+    else:
+        query = totals.start_sparks(source(spark, options, **more), options, by_key=options.by_key)
+    query.awaitTermination()
+    return rate_of(query, options)
+
+
 def small(options: argparse.Namespace) -> dict[str, Any]:
     """Batches of a hundred records: how long a trigger takes, and until when its records are visible.
 
@@ -119,7 +142,7 @@ def small(options: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("job", choices=["pipeline", "read", "small"])
+    parser.add_argument("job", choices=["pipeline", "read", "small", "state"])
     parser.add_argument("--system", choices=["fencepost", "spark"], default="fencepost")
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", default="purchases")
@@ -127,8 +150,12 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=200_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--empty", action="store_true")
+    parser.add_argument("--keys", type=int, default=43_000)
+    parser.add_argument("--pipeline", default="", help="its name, where the state is looked at later")
+    parser.add_argument("--by-key", action="store_true", help="transformWithState instead of the built-in aggregation")
     options = parser.parse_args()
-    result = {"pipeline": pipeline, "read": read, "small": small}[options.job](options)
+    jobs = {"pipeline": pipeline, "read": read, "small": small, "state": state}
+    result = jobs[options.job](options)
     print(json.dumps(result), flush=True)
     sys.stdout.flush()
 

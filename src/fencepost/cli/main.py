@@ -1,6 +1,7 @@
 """The `fencepost` command. Only what it takes to read the arguments is imported before they are read."""
 
 import contextlib
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,35 @@ import click
 from fencepost import __version__
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+#: Commands with modules of their own, `fencepost.cli.NAME`, imported when asked for; and what `-h` says of them.
+LATE = {
+    "chaos": "Run clients under random faults, then check every promise.",
+    "scenarios": "Play every failure that must do no harm, and tell what happened.",
+    "shop": "Purchases become invoices and shipments on Spark, exactly once: all of it in one command.",
+    "verify": "Check the shop's result from outside.",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Group(click.Group):
+    """Lists the late commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *LATE})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in LATE:
+            return super().get_command(ctx, cmd_name)
+
+        command = getattr(importlib.import_module(f"fencepost.cli.{cmd_name}"), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted({**commands, **LATE}.items()))
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="fencepost")
 def main() -> None:
     """A durable broker that speaks the Kafka protocol, transactions included."""

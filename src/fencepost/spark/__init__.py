@@ -55,6 +55,7 @@ def write_stream(
     function = batch_writer(
         pipeline=pipeline, bootstrap_servers=bootstrap_servers, topic=topic, transform=transform, options=options
     )
+    function.fence()
     writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
     if trigger:
         writer = writer.trigger(**trigger)

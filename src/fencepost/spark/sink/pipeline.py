@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from fencepost.client.cluster import Cluster, TopicPartition
 from fencepost.client.groups import CommittedOffset, committed_offsets
 from fencepost.client.identity import ProducerIdentity
-from fencepost.client.transaction import SharedTransaction
+from fencepost.client.transaction import AbortedBy, SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import (
     BatchFailed,
@@ -89,6 +89,15 @@ class Pipeline:
             batch = microbatch.current(df, batch_id)
             self._do(df, batch)
 
+    def fence(self) -> None:
+        """Take the id over before the query begins, and so undo what a dead predecessor left open.
+
+        Otherwise its offsets, neither committed nor undone, would hold up a source that starts from what is committed,
+        until the transaction timeout.
+        """
+        with self._lock:
+            self._take_over()
+
     def close(self) -> None:
         """Give connections and the port back. The next batch opens them again."""
         if self._job is not None:
@@ -110,7 +119,8 @@ class Pipeline:
                     return
                 self._attempt(df, batch, aborted)
                 return
-            except Exception as error:
+            except Exception as raised:
+                error = self._cause(raised)
                 aborted += self._undo(batch, error)
                 if not isinstance(error, AGAIN):
                     self.close()
@@ -118,7 +128,7 @@ class Pipeline:
                 reasons.append(str(error))
                 if len(reasons) >= self.settings.attempts_max or _is_hopeless(error, reasons):
                     self.close()
-                    raise self._failed(batch, reasons) from error
+                    raise self._failed(batch, reasons, error) from error
             pause_s = min(PAUSE_MAX_S, PAUSE_S * 2 ** (len(reasons) - 1)) * random.uniform(0.5, 1.0)
             logger.warning("%s: batch %d again in %.1f s: %s", self.name, batch.batch_id, pause_s, reasons[-1])
             time.sleep(pause_s)
@@ -177,6 +187,18 @@ class Pipeline:
         self._changelogs = changelogs
         self._last = (batch.query_id, batch.batch_id)
 
+    def _cause(self, error: Exception) -> Exception:
+        """Whoever is refused may just have been too slow: a coordinator that aborts raises the epoch as well."""
+        transaction = self._transaction
+        if not isinstance(error, Fenced) or transaction is None or not transaction.is_open:
+            return error
+        open_for_s = transaction.open_for_s
+        try:
+            by = transaction.abort()
+        except FencepostError:
+            return error
+        return timed_out(transaction.identity, open_for_s, self.settings) if by is AbortedBy.TIMEOUT else error
+
     def _undo(self, batch: MicroBatch, error: Exception) -> int:
         """Make certain that nothing of the attempt remains. Gives how many transactions that undid."""
         transaction = self._transaction
@@ -204,20 +226,9 @@ class Pipeline:
         """At the start of a query, and whenever something is in doubt: fence, then read what is committed."""
         if self._run_id == batch.run_id:
             return
-        cluster = self._open_cluster()
+        self._take_over()
+        cluster, settings = self._open_cluster(), self.settings
         ledger.ensure(cluster)
-        settings = self.settings
-        if self._transaction is None:
-            transaction = SharedTransaction(
-                cluster,
-                settings.transactional_id,
-                timeout_ms=settings.transaction_timeout_ms,
-                protocol=settings.protocol,
-            )
-            transaction.init()
-            self._transaction = transaction
-        else:
-            self._transaction.reclaim()  # not init: a successor would be thrown out
         if self._job is None:
             self._job = WriteJob(df.sparkSession, replace(settings, client=cluster.settings), cluster)
         entry = ledger.read_entry(cluster, settings.pipeline)
@@ -227,6 +238,19 @@ class Pipeline:
         self._read_committed({*batch.end, *batch.start})
         self._run_id = batch.run_id
         steps.hook(Step.FENCED, batch.batch_id)
+
+    def _take_over(self) -> None:
+        if self._transaction is not None:
+            self._transaction.reclaim()  # not init: a successor would be thrown out
+            return
+        transaction = SharedTransaction(
+            self._open_cluster(),
+            self.settings.transactional_id,
+            timeout_ms=self.settings.transaction_timeout_ms,
+            protocol=self.settings.protocol,
+        )
+        transaction.init()
+        self._transaction = transaction
 
     def _read_committed(self, partitions: Iterable[TopicPartition]) -> None:
         """The group's word stands above the ledger's: it may have been set on purpose. Expired offsets are missing."""
@@ -251,12 +275,20 @@ class Pipeline:
             self._cluster = cluster
         return self._cluster
 
-    def _failed(self, batch: MicroBatch, reasons: list[str]) -> BatchFailed:
+    def _failed(self, batch: MicroBatch, reasons: list[str], error: Exception) -> BatchFailed:
+        is_unknown = isinstance(error, OutcomeUnknown)
+        outcome = "the next start will find out whether it is visible" if is_unknown else "nothing of it is visible"
         tries = "; then ".join(dict.fromkeys(reasons))
         return BatchFailed(
-            f"pipeline {self.name!r}: batch {batch.batch_id} failed {len(reasons)} times, and nothing of it is "
-            f"visible: {tries}"
+            f"pipeline {self.name!r}: batch {batch.batch_id} failed {len(reasons)} times, and {outcome}: {tries}"
         )
+
+
+def timed_out(identity: ProducerIdentity, open_for_s: float, settings: SinkSettings) -> TransactionTimedOut:
+    return TransactionTimedOut(
+        f"transaction {identity} was open for {open_for_s:.1f} s, longer than transaction.timeout.ms="
+        f"{settings.transaction_timeout_ms}, and has been aborted: raise that setting, or make batches smaller"
+    )
 
 
 def _is_hopeless(error: Exception, reasons: list[str]) -> bool:

@@ -4,8 +4,9 @@
 writer of their partition (a shuffle of blobs, not of rows). `Write` stamps and sends them. A small batch is spared
 the shuffle: `EncodeAndWrite` does both in one task.
 
-A writer that fails says so in its result instead of raising: raising would have Spark start it again, in vain. A
-second attempt does raise, at once; where it is a speculative one, the first goes on and counts.
+A writer that fails says so in its result instead of raising: raising would have Spark start it again, in vain. One
+that is started again is refused its permit if the first may have written, and raises; a first attempt that died before
+that, while it encoded for instance, is repeated like any task.
 """
 
 import time
@@ -158,8 +159,6 @@ def shape_of(cluster: Cluster, topic: str) -> TopicShape:
 def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]) -> Iterator[Any]:
     """Write everything, and give the results. Asks for the permit when there is something to write."""
     task = _task()
-    if task.attempt:
-        raise WriteFailed(f"writer {task.partition} has been started before: the batch has to be done again")
     writer: TransactionWriter | None = None
     started_s = time.monotonic()
     failure: FencepostError | None = None
@@ -200,7 +199,6 @@ def _results(results: list[Result]) -> Any:
 
 class _Task(NamedTuple):
     partition: int
-    attempt: int
     name: str
 
 
@@ -210,6 +208,6 @@ def _task() -> _Task:
 
     context = TaskContext.get()
     if context is None:
-        return _Task(0, 0, "driver")
+        return _Task(0, "driver")
     name = f"{context.stageId()}.{context.partitionId()} (attempt {context.taskAttemptId()})"
-    return _Task(context.partitionId(), context.attemptNumber(), name)
+    return _Task(context.partitionId(), name)

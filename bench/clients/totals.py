@@ -1,0 +1,104 @@
+"""Running totals by key, three times: a stateful step of ours, Spark's aggregation, and transformWithState."""
+
+import argparse
+import tempfile
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+TOPIC = "totals"
+
+
+def rows_of(purchases: Any, keys: int) -> Any:
+    parsed = purchases.selectExpr(
+        "from_json(CAST(value AS STRING), 'purchaseId LONG, totalPrice DOUBLE') AS purchase", "timestamp"
+    )
+    return parsed.selectExpr(
+        f"CAST(purchase.purchaseId % {keys} AS STRING) AS user", "purchase.totalPrice AS price", "timestamp"
+    )
+
+
+def start_ours(purchases: Any, options: argparse.Namespace) -> Any:
+    from fencepost.spark import write_stream
+    from fencepost.spark.state import Keyed, StatefulStep, Updated
+
+    def add_up(given: Keyed) -> Updated:
+        count = len(given.keys)
+        bought = np.bincount(given.index, minlength=count)
+        spent = np.bincount(given.index, weights=given.rows.column("price").to_numpy(), minlength=count)
+        state = pa.table(
+            {
+                "purchases": given.old.column("purchases").fill_null(0).to_numpy() + bought,
+                "amount": given.old.column("amount").fill_null(0.0).to_numpy() + spent,
+            }
+        )
+        return Updated(state, state.add_column(0, "user", given.keys.column("user")))
+
+    step = StatefulStep(
+        name="totals",
+        keys=("user",),
+        state="purchases long, amount double",
+        update=add_up,
+        output="user string, purchases long, amount double",
+        topic=TOPIC,
+        partitions=options.cores,
+    )
+    return write_stream(
+        purchases,
+        pipeline=options.pipeline or f"bench-{uuid.uuid4().hex[:8]}",
+        bootstrap_servers=options.bootstrap,
+        checkpoint=tempfile.mkdtemp(prefix="bench-checkpoint-"),
+        transform=lambda batch, state: state.update(rows_of(batch, options.keys).drop("timestamp"), step),
+        trigger={"availableNow": True},
+        options={"stateDirectory": tempfile.mkdtemp(prefix="bench-state-")},
+    )
+
+
+def start_sparks(purchases: Any, options: argparse.Namespace, *, by_key: bool) -> Any:
+    from pyspark.sql import functions as sql
+
+    rows = rows_of(purchases, options.keys)
+    if by_key:
+        rows.sparkSession.conf.set(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+        totals = rows.groupBy("user").transformWithState(
+            _processor(), "user string, purchases long, amount double", "Update", "None"
+        )
+    else:
+        totals = rows.groupBy("user").agg(sql.count("*").alias("purchases"), sql.sum("price").alias("amount"))
+    records = totals.select(sql.col("user").alias("key"), sql.to_json(sql.struct("*")).alias("value"))
+    return (
+        records.writeStream.format("kafka")
+        .outputMode("update")
+        .option("kafka.bootstrap.servers", options.bootstrap)
+        .option("topic", TOPIC)
+        .option("checkpointLocation", tempfile.mkdtemp(prefix="bench-checkpoint-"))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def _processor() -> Any:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+    class Totals(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self._state = handle.getValueState("totals", "purchases long, amount double")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timers: Any) -> Iterator[Any]:  # noqa: N802
+            before = self._state.get() or (0, 0.0)
+            prices = [row.price for row in rows]
+            after = (before[0] + len(prices), before[1] + sum(prices))
+            self._state.update(after)
+            yield Row(user=key[0], purchases=after[0], amount=after[1])
+
+        def close(self) -> None:
+            pass
+
+    return Totals()

@@ -1,0 +1,138 @@
+"""`fencepost chaos`: reads the arguments, shows how the run is doing, tells the result."""
+
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fencepost.errors import FencepostError
+
+if TYPE_CHECKING:
+    from fencepost.chaos.plan import Family
+    from fencepost.chaos.run import Progress
+
+#: Where there is no terminal to draw on, a line now and then.
+LINE_INTERVAL_S = 10.0
+NEEDED = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
+
+
+@click.command()
+@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(1), help="How long to do harm.")
+@click.option("--seed", type=click.IntRange(0), help="Repeats the workload and the faults of a run.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka that runs already: client and network faults only.")
+@click.option(
+    "--kafka-lib",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Start Apache Kafka from the jars in DIR, so that its broker is killed and paused as well.",
+)
+@click.option("--faults", default="kill,pause,net", show_default=True, help="Which faults, or none.")
+@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@click.option(
+    "--history",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the history there; otherwise it is kept only if something was found.",
+)
+@click.option(
+    "--check",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Only check a history that was kept.",
+)
+def chaos(
+    seconds: float,
+    seed: int | None,
+    bootstrap: str | None,
+    kafka_lib: Path | None,
+    faults: str,
+    as_json: bool,
+    history: Path | None,
+    check: Path | None,
+) -> None:
+    """Run producers, loops and readers under random faults, then check that every promise was kept.
+
+    Without --bootstrap or --kafka-lib the broker is fencepost's own, with its data in a temporary directory.
+    Exits with 1 if something was found; then the history is kept, and the seed is printed.
+
+    \b
+    Examples:
+      fencepost chaos --seconds 600
+      fencepost chaos --faults net,pause --seed 42
+      fencepost chaos --bootstrap localhost:9092
+      fencepost chaos --kafka-lib .cache/kafka/lib --seconds 300
+    """
+    from fencepost.chaos.run import Run, Settings, check_only
+
+    if bootstrap and kafka_lib:
+        raise click.UsageError("--bootstrap and --kafka-lib exclude each other")
+    try:
+        if check is not None:
+            result = check_only(check)
+        else:
+            _see_what_is_installed()
+            chosen = seed if seed is not None else random.SystemRandom().randrange(2**31)
+            click.echo(f"seed {chosen}", err=True)
+            settings = Settings(seconds, chosen, _families(faults), history, bootstrap, kafka_lib)
+            display = _Display()
+            try:
+                result = Run(settings, display.show).execute()
+            finally:
+                display.close()
+    except FencepostError as error:
+        raise click.ClickException(str(error)) from None
+    if as_json:
+        print(json.dumps(result.as_dict(), indent=2))
+    else:
+        print("\n".join(result.lines()))
+    sys.exit(1 if result.anomalies else 0)
+
+
+def _families(words: str) -> "frozenset[Family]":
+    from fencepost.chaos.plan import Family
+
+    if words.strip() == "none":
+        return frozenset()
+    try:
+        return frozenset(Family(word.strip()) for word in words.split(","))
+    except ValueError as error:
+        raise click.UsageError(f"--faults: {error}; there are {', '.join(Family)}") from None
+
+
+def _see_what_is_installed() -> None:
+    import importlib.util
+
+    missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise click.ClickException(f"not installed: {', '.join(missing)}. pip install 'fencepost[chaos]' has them")
+
+
+class _Display:
+    """One line that is drawn over and over, or a line now and then."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._told_s = float("-inf")
+
+    def show(self, progress: "Progress") -> None:
+        now_s = time.monotonic()
+        if not self._is_terminal and now_s - self._told_s < LINE_INTERVAL_S:
+            return
+        self._told_s = now_s
+        line = (
+            f"{progress.elapsed_s:5.0f} s  {progress.ops:,} ops ({progress.ops_per_s:.0f}/s)  transactions: "
+            f"{progress.committed:,} committed, {progress.aborted:,} aborted, {progress.unknown:,} unknown  "
+            f"fault: {progress.phase}"
+        )
+        if self._is_terminal:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self._is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,88 @@
+"""`fencepost verify`: the shop's result, looked at from outside, as words or as JSON, and as an exit code.
+
+0: everything is right. 1: something is not. 2: it could not be looked at.
+"""
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from fencepost.shop.verify import Report
+
+WRONG, UNKNOWN = 1, 2
+WATCH_EVERY_S = 1.0
+SHOWN = 5
+
+
+@click.command()
+@click.option("--bootstrap", default="localhost:9092", show_default=True, metavar="HOST:PORT", help="The cluster.")
+@click.option("--group", default="shop", show_default=True, help="The pipeline's consumer group.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object per look.")
+@click.option("--watch", is_flag=True, help="Look again and again while the pipeline runs, until Ctrl-C or a problem.")
+@click.option(
+    "--patience",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="How long half of an order may stay one: a commit reaches partitions one after the other.",
+)
+def verify(bootstrap: str, group: str, as_json: bool, watch: bool, patience: float) -> None:
+    """Check that every purchase has exactly one invoice and one shipment, both or neither, and nothing else is there.
+
+    Reads all topics as any consumer would, with confluent-kafka. Also checks what is in them, that every bad purchase
+    has its dead letter, and that the committed offsets are those of the purchases that were processed.
+
+    With --watch a purchase that nothing came of yet is no problem, half of an order is.
+    """
+    from fencepost.errors import FencepostError
+    from fencepost.shop.verify import Verifier
+
+    try:
+        with Verifier(bootstrap, group) as verifier:
+            report = verifier.look(is_final=not watch, patience_s=patience)
+            while watch and report.is_right:
+                _print(report, as_json=as_json, watching=True)
+                time.sleep(WATCH_EVERY_S)
+                report = verifier.look(is_final=False, patience_s=patience)
+    except KeyboardInterrupt:
+        sys.exit(0)
+    except FencepostError as error:
+        if as_json:
+            print(json.dumps({"right": None, "error": str(error)}))
+        else:
+            print(f"Error: {error}", file=sys.stderr)
+        sys.exit(UNKNOWN)
+    _print(report, as_json=as_json, watching=watch)
+    sys.exit(0 if report.is_right else WRONG)
+
+
+def conclude(report: "Report") -> None:
+    """Say what was found, and exit with 1 if it is not right."""
+    _print_verdict(report)
+    sys.exit(0 if report.is_right else WRONG)
+
+
+def _print(report: "Report", *, as_json: bool, watching: bool) -> None:
+    if as_json:
+        print(json.dumps(report.as_dict()), flush=True)
+        return
+    print(
+        f"{report.purchases:,} purchases ({report.bad_purchases:,} bad), {report.invoices:,} invoices, "
+        f"{report.shipments:,} shipments, {report.dead_letters:,} dead letters, {report.open:,} open"
+    )
+    if not watching or not report.is_right:
+        _print_verdict(report)
+
+
+def _print_verdict(report: "Report") -> None:
+    if report.is_right:
+        print(f"right: every purchase has exactly one invoice and one shipment (verified in {report.seconds:.1f} s)")
+        return
+    for name, found in report.problems.items():
+        more = " …" if found.count > SHOWN else ""
+        print(f"wrong: {found.count:,} {name}: {', '.join(found.first[:SHOWN])}{more}")

@@ -1,0 +1,113 @@
+"""The shop as a Spark job: one pass over the purchases makes invoices, shipments and dead letters.
+
+Alone responsible for what a purchase becomes; `expected` says it a second time for the verification. The columns that
+come out are the sink's: topic, key, value, headers. Invariant: a row depends on its purchase alone, so a batch that is
+run again gives the same records.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fencepost.shop import DEAD_LETTERS, INVOICES, PIPELINE, PURCHASES, SHIPMENTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: Spark's parser stops where the first JSON value ends, and would not mind what follows. So the purchase is read as the
+#: first of two items: whatever follows it breaks the list. Its name is read as any JSON, to tell numbers from text.
+SHOP = f"""
+WITH items AS (
+  SELECT *, from_json(
+    concat('[', try_validate_utf8(CAST(value AS STRING)), ',null]'),
+    'ARRAY<STRUCT<purchaseId BIGINT, userId BIGINT, userFullName VARIANT, productId BIGINT, quantity INT,
+                  totalPrice DOUBLE>>',
+    map('allowSingleQuotes', 'false', 'allowNonNumericNumbers', 'false')
+  ) AS items
+  FROM {{purchases}}
+),
+parsed AS (
+  SELECT *, if(size(items) = 2, items[0], NULL) AS purchase FROM items
+),
+checked AS (
+  SELECT *, purchase.purchaseId, purchase.userId, CAST(purchase.userFullName AS STRING) AS userFullName,
+    purchase.productId, purchase.quantity, purchase.totalPrice,
+    CASE
+      WHEN value IS NULL                            THEN 'the value is null'
+      WHEN purchase IS NULL                         THEN 'the value is not a JSON object'
+      WHEN ifnull(purchase.purchaseId, -1) < 0      THEN 'purchaseId is missing or not a whole number from 0 on'
+      WHEN ifnull(purchase.userId, -1) < 0          THEN 'userId is missing or not a whole number from 0 on'
+      WHEN ifnull(schema_of_variant(purchase.userFullName), '') != 'STRING'
+                                                    THEN 'userFullName is missing or not text'
+      WHEN ifnull(purchase.productId, -1) < 0       THEN 'productId is missing or not a whole number from 0 on'
+      WHEN ifnull(purchase.quantity, 0) < 1         THEN 'quantity is missing or not a whole number from 1 on'
+      WHEN ifnull(purchase.totalPrice, -1) < 0 OR purchase.totalPrice = double('Infinity')
+                                                    THEN 'totalPrice is missing or not a number from 0 on'
+    END AS reason
+  FROM parsed
+)
+SELECT inline(
+  CASE WHEN reason IS NULL THEN array(
+    named_struct(
+      'topic',   '{INVOICES}',
+      'key',     CAST(CAST(purchaseId AS STRING) AS BINARY),
+      'value',   CAST(to_json(struct(purchaseId, userId, productId, quantity, totalPrice)) AS BINARY),
+      'headers', CAST(NULL AS ARRAY<STRUCT<key STRING, value BINARY>>)),
+    named_struct(
+      'topic',   '{SHIPMENTS}',
+      'key',     CAST(CAST(purchaseId AS STRING) AS BINARY),
+      'value',   CAST(to_json(struct(
+                   concat('S-', purchaseId) AS shipmentId, purchaseId, productId, userFullName,
+                   concat('SomeStreet ', userId % 97 + 1, '/', userId % 18 + 1, ', 00-',
+                          lpad(userId % 1000, 3, '0'), ' Warsaw') AS address,
+                   quantity)) AS BINARY),
+      'headers', NULL)
+  )
+  ELSE array(
+    named_struct(
+      'topic',   '{DEAD_LETTERS}',
+      'key',     key,
+      'value',   value,
+      'headers', array(
+        struct('error.reason' AS key,    CAST(reason AS BINARY) AS value),
+        struct('error.topic' AS key,     CAST(topic AS BINARY) AS value),
+        struct('error.partition' AS key, CAST(CAST(partition AS STRING) AS BINARY) AS value),
+        struct('error.offset' AS key,    CAST(CAST(offset AS STRING) AS BINARY) AS value)))
+  ) END
+)
+FROM checked
+"""
+
+
+def shop(purchases: "DataFrame") -> "DataFrame":
+    """Records of the topic `purchases`, as the source gives them, to records of the topics that come of them."""
+    return purchases.sparkSession.sql(SHOP, purchases=purchases)
+
+
+def start(
+    spark: "SparkSession",
+    bootstrap_servers: str,
+    checkpoint: str,
+    *,
+    trigger: Mapping[str, object],
+    purchases_per_batch: int,
+) -> "StreamingQuery":
+    """Start the pipeline: one Kafka transaction per micro-batch, from wherever the last one ended."""
+    from fencepost.spark import write_stream
+
+    purchases = (
+        spark.readStream.format("fencepost")
+        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .option("subscribe", PURCHASES)
+        .option("kafka.group.id", PIPELINE)
+        .option("startingOffsets", "committed")
+        .option("maxOffsetsPerTrigger", purchases_per_batch)
+        .load()
+    )
+    return write_stream(
+        shop(purchases),
+        pipeline=PIPELINE,
+        bootstrap_servers=bootstrap_servers,
+        checkpoint=checkpoint,
+        trigger=trigger,
+    )

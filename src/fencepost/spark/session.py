@@ -1,0 +1,120 @@
+"""A SparkSession with the settings that we recommend: quiet, on the loopback where it is local, its workers warm.
+
+Alone responsible for how Spark is started by `fencepost`; nothing else here depends on it, and every setting can be
+overridden. Invariant: a session that is running already is given back as it is, with a warning of nobody's.
+"""
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fencepost.errors import ConfigError, FencepostError
+from fencepost.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+#: Spark's default is 10,000 rows, which is little for records that go through Python by the column.
+ARROW_ROWS = 65_536
+
+
+class SparkFailed(FencepostError):
+    """Spark did not start. The message says why, as far as Spark told."""
+
+
+def session(
+    app_name: str = "fencepost",
+    master: str = "local[*]",
+    conf: Mapping[str, object] | None = None,
+    *,
+    log_file: str | os.PathLike[str] | None = None,
+) -> "SparkSession":
+    """A session on `master`, with `conf` on top of our settings.
+
+    Spark's log goes to `log_file`; without one its errors, and only those, go to standard error.
+    """
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise ConfigError(f"Spark is not installed ({error}): pip install 'fencepost[spark]'") from None
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    given = {name: str(value) for name, value in (conf or {}).items()}
+    ours = recommended(master, log_file)
+    settings = ours | given
+    settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], given.get(JAVA_OPTIONS)]))
+    _prepare_environment(master)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            spark = builder.getOrCreate()
+    except PySparkException as error:
+        raise SparkFailed(f"Spark did not start on {master!r}: {error}") from error
+    if SHUFFLE_PARTITIONS not in settings:
+        spark.conf.set(SHUFFLE_PARTITIONS, str(max(1, spark.sparkContext.defaultParallelism)))
+    return spark
+
+
+def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> dict[str, str]:
+    """Our settings for this master."""
+    settings = {
+        JAVA_OPTIONS: _logging_options(log_file),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "fencepost.spark.daemon",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+        # A transaction belongs to one attempt of a task: a second one beside it would only be refused.
+        "spark.speculation": "false",
+        # Replanning a micro-batch costs more than it finds: batches are small, and their size is known.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.streaming.metricsEnabled": "false",
+    }
+    if is_local(master):
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return settings
+
+
+def is_local(master: str) -> bool:
+    """Whether all of it runs on this machine."""
+    return re.match(r"local($|\[|-cluster)", master) is not None
+
+
+def _prepare_environment(master: str) -> None:
+    """What Spark's launcher reads from the environment only."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+        # Its workers are to be this Python, whatever `python3` may be in the PATH, and to find this package.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        here = str(Path(__file__).parents[2])
+        paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if here not in paths:
+            os.environ["PYTHONPATH"] = os.pathsep.join([here, *filter(None, paths)])
+
+
+def _logging_options(log_file: str | os.PathLike[str] | None) -> str:
+    name = "log4j2-console.properties" if log_file is None else "log4j2-file.properties"
+    options = [f"-Dlog4j2.configurationFile={_quoted((Path(__file__).parent / name).as_uri())}"]
+    if log_file is not None:
+        options.append(f"-Dfencepost.log={_quoted(str(Path(log_file).absolute()))}")
+    return " ".join(options)
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if " " in text else text

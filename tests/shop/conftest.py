@@ -1,0 +1,34 @@
+"""A broker for the tests that need one beside the command; all of them may take their time on a busy machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fencepost
+from fencepost.client import Cluster
+from fencepost.client.admin import NewTopic, create_topics
+from fencepost.shop import TOPICS
+
+TIMEOUT_S = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = str(Path(__file__).parent)
+    for item in items:
+        if str(item.path).startswith(here):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    with fencepost.Broker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def cluster(bootstrap: str) -> Iterator[Cluster]:
+    """With the shop's topics."""
+    with Cluster(bootstrap) as opened:
+        create_topics(opened, {name: NewTopic(2) for name in TOPICS})
+        yield opened

@@ -1,0 +1,47 @@
+"""The SQL of the shop says the same as its rules in Python. One Spark, one pass over every odd value."""
+
+import json
+
+from pyspark.sql import Row
+
+from fencepost.shop import DEAD_LETTERS, INVOICES, SHIPMENTS
+from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
+from fencepost.shop.pipeline import shop
+from fencepost.spark.session import session
+from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
+
+VALUES = [*ODD_BUT_GOOD, *BAD]
+SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
+
+
+def headers_of(row: Row) -> dict[str, str]:
+    return {header.key: bytes(header.value).decode() for header in row.headers}
+
+
+def as_text(objects: list[dict[str, object]]) -> list[str]:
+    return sorted(json.dumps(entry, sort_keys=True) for entry in objects)
+
+
+def test_sql_and_rules_agree_on_every_odd_value():
+    spark = session("tests", "local[2]")
+    purchases = spark.createDataFrame(
+        [(b"k", value, "purchases", 3, offset) for offset, value in enumerate(VALUES)], SCHEMA
+    )
+    by_topic: dict[str, list[Row]] = {INVOICES: [], SHIPMENTS: [], DEAD_LETTERS: []}
+    for row in shop(purchases).collect():
+        by_topic[row.topic].append(row)
+    spark.stop()
+
+    dead = {int(headers_of(row)["error.offset"]): row for row in by_topic[DEAD_LETTERS]}
+    assert [VALUES[offset] for offset in sorted(dead)] == BAD
+    for offset, row in dead.items():
+        headers = headers_of(row)
+        assert (bytes(row.key), row.value) == (b"k", VALUES[offset])
+        assert (headers["error.topic"], headers["error.partition"]) == ("purchases", "3")
+        assert headers["error.reason"]
+
+    good = [purchase for value in VALUES if (purchase := parse_purchase(value))]
+    invoices = [json.loads(bytes(row.value)) for row in by_topic[INVOICES]]
+    shipments = [json.loads(bytes(row.value)) for row in by_topic[SHIPMENTS]]
+    assert as_text(invoices) == as_text([expected_invoice(purchase) for purchase in good])
+    assert as_text(shipments) == as_text([expected_shipment(purchase) for purchase in good])

@@ -1,0 +1,116 @@
+"""`fencepost shop` from the outside: run, run again, killed, interrupted, given bad input and wrong addresses."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from fencepost.shop import PURCHASES
+from tests.shop.commands import await_said, fencepost, start
+from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
+
+RIGHT = "right: every purchase has exactly one invoice and one shipment"
+
+
+def figure(said: str, name: str) -> str:
+    """A cell of the table at the end."""
+    line = next(line for line in said.splitlines() if line.strip().startswith(name))
+    return line.strip().removeprefix(name).strip()
+
+
+def test_it_runs_goes_on_where_it_was_and_says_nothing_but_what_it_does(tmp_path: Path):
+    words = ("shop", "--data", tmp_path / "data", "--partitions", "2", "--batch", "1000")
+    first = fencepost(*words, "--purchases", "2000")
+    assert (first.returncode, first.stderr) == (0, ""), first.stdout
+    assert RIGHT in first.stdout
+    assert (figure(first.stdout, "purchases"), figure(first.stdout, "invoices")) == ("2,000", "2,000")
+
+    again = fencepost(*words, "--purchases", "2000")
+    assert (again.returncode, again.stderr) == (0, ""), again.stdout
+    assert (figure(again.stdout, "purchases"), figure(again.stdout, "transactions")) == (
+        "2,000",
+        "0 committed, 0 aborted",
+    )
+
+    more = fencepost(*words, "--purchases", "2500")
+    assert (more.returncode, more.stderr) == (0, ""), more.stdout
+    assert (figure(more.stdout, "purchases"), figure(more.stdout, "shipments")) == ("2,500", "2,500")
+
+
+def test_killed_at_any_instant_the_same_command_ends_well(tmp_path: Path):
+    words = ("shop", "--data", tmp_path / "data", "--partitions", "2", "--batch", "5000", "--purchases", "30000")
+    # A kill while purchases are written and Spark starts, and one with the pipeline at work.
+    for number, moment in enumerate(("starting Spark", "transactions 1 committed")):
+        log = tmp_path / f"log-{number}"
+        running = start(*words, log=log)
+        await_said(running, log, moment)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    last = fencepost(*words)
+    assert (last.returncode, last.stderr) == (0, ""), last.stdout
+    assert RIGHT in last.stdout
+    assert figure(last.stdout, "purchases") == "30,000"
+
+
+def test_a_live_stream_ends_with_ctrl_c_and_everything_processed(tmp_path: Path):
+    log = tmp_path / "log"
+    running = start(
+        "shop",
+        "--data",
+        tmp_path / "data",
+        "--purchases",
+        "100",
+        "--partitions",
+        "2",
+        "--follow",
+        "--rate",
+        "50",
+        log=log,
+    )
+    await_said(running, log, "transactions 3 committed")
+    assert running.poll() is None, log.read_text()
+    os.kill(running.pid, signal.SIGINT)
+    assert running.wait(240) == 0, log.read_text()
+    said = log.read_text()
+    assert RIGHT in said
+    assert "Traceback" not in said
+
+
+def test_bad_purchases_become_dead_letters_and_the_rest_goes_on(tmp_path: Path, bootstrap: str, cluster: object):
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in (*BAD, *ODD_BUT_GOOD):
+        producer.produce(PURCHASES, value, key=b"by hand")
+    producer.flush()
+    ran = fencepost("shop", "--data", tmp_path, "--bootstrap", bootstrap, "--purchases", "100")
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+    assert figure(ran.stdout, "dead letters") == str(len(BAD))
+    report = json.loads(fencepost("verify", "--bootstrap", bootstrap, "--json").stdout)
+    assert (report["right"], report["badPurchases"], report["deadLetters"]) == (True, len(BAD), len(BAD))
+    assert report["invoices"] == 100 + len(ODD_BUT_GOOD)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--bootstrap", "127.0.0.1:1"), "no broker answers at bootstrap.servers (127.0.0.1:1: "),
+        (("--bootstrap", "nonsense:x"), "'nonsense:x' is not HOST:PORT"),
+    ],
+)
+def test_a_wrong_address_is_one_message(tmp_path: Path, words: tuple[str, ...], message: str):
+    ran = fencepost("shop", "--data", tmp_path, *words)
+    assert ran.returncode == 1
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stdout + ran.stderr
+
+
+def test_a_data_directory_that_is_in_use_is_one_message(tmp_path: Path):
+    import fencepost as package
+
+    with package.Broker(tmp_path / "broker"):
+        ran = fencepost("shop", "--data", tmp_path)
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stdout + ran.stderr
+    assert "another broker" in ran.stderr.lower() or "lock" in ran.stderr.lower()

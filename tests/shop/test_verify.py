@@ -1,0 +1,117 @@
+"""`fencepost verify` against topics that were filled by hand."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from fencepost.client import Cluster
+from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
+from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
+from fencepost.shop.purchases import purchase_rows
+from tests.shop.commands import fencepost
+
+COUNT = 50
+
+
+class ByHand:
+    """A pipeline that does what it is told."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self.values = [value.encode() for value in purchase_rows(1, 1, COUNT).column("value").to_pylist()]
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for value in self.values:
+            producer.produce(PURCHASES, value, partition=0)
+        producer.flush()
+
+    def process(
+        self, invoices: Iterable[int], shipments: Iterable[int], offset: int, more: dict[str, bytes] | None = None
+    ) -> None:
+        """One transaction: invoices and shipments of the purchases with these indexes, and an offset."""
+        from confluent_kafka import Consumer
+
+        producer = Producer({"bootstrap.servers": self._bootstrap, "transactional.id": "by hand"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        for topic, indexes, make in ((INVOICES, invoices, expected_invoice), (SHIPMENTS, shipments, expected_shipment)):
+            for index in indexes:
+                purchase = parse_purchase(self.values[index])
+                assert purchase is not None
+                producer.produce(topic, json.dumps(make(purchase)))
+        for topic, value in (more or {}).items():
+            producer.produce(topic, value)
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "shop"})
+        producer.send_offsets_to_transaction([TopicPartition(PURCHASES, 0, offset)], consumer.consumer_group_metadata())
+        producer.commit_transaction()
+        consumer.close()
+
+
+@pytest.fixture
+def by_hand(cluster: Cluster, bootstrap: str) -> ByHand:
+    return ByHand(bootstrap)
+
+
+def verify(bootstrap: str, *words: str) -> tuple[int, dict[str, object]]:
+    ran = fencepost("verify", "--bootstrap", bootstrap, "--json", "--patience", "1", *words)
+    assert ran.stderr == ""
+    return ran.returncode, json.loads(ran.stdout)
+
+
+def test_what_is_right_is_called_right(bootstrap: str, by_hand: ByHand):
+    by_hand.process(range(20), range(20), 20)
+    by_hand.process(range(20, COUNT), range(20, COUNT), COUNT)
+    code, report = verify(bootstrap)
+    assert (code, report["right"], report["problems"]) == (0, True, {})
+    assert (report["purchases"], report["invoices"], report["shipments"], report["open"]) == (COUNT, COUNT, COUNT, 0)
+    said = fencepost("verify", "--bootstrap", bootstrap)
+    assert said.returncode == 0
+    assert "right: every purchase has exactly one invoice and one shipment" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("invoices", "shipments", "offset", "problem"),
+    [
+        (range(COUNT), range(COUNT - 1), COUNT, "purchases with an invoice or a shipment, but not both"),
+        (range(COUNT - 1), range(COUNT - 1), COUNT - 1, "purchases without invoice and shipment"),
+        (range(COUNT - 1), range(COUNT - 1), COUNT, "purchases before the committed offset that nothing came of"),
+        (range(COUNT), range(COUNT), COUNT - 1, "purchases from the committed offset on that something came of"),
+        ([*range(COUNT), COUNT - 1], range(COUNT), COUNT, "purchases with more than one invoice"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    bootstrap: str, by_hand: ByHand, invoices: list[int], shipments: list[int], offset: int, problem: str
+):
+    by_hand.process(invoices, shipments, offset)
+    code, report = verify(bootstrap)
+    assert (code, report["problems"]) == (1, {problem: {"count": 1, "first": [str(COUNT)]}})
+
+
+def test_records_that_nobody_ordered_are_named(bootstrap: str, by_hand: ByHand):
+    by_hand.process(range(COUNT), range(COUNT), COUNT, {INVOICES: b"rubbish", DEAD_LETTERS: b"rubbish"})
+    said = fencepost("verify", "--bootstrap", bootstrap)
+    assert said.returncode == 1
+    assert "wrong: 1 invoices without a purchase: invoices-" in said.stdout
+    assert "wrong: 1 dead letters without a bad purchase: purchases.dead-" in said.stdout
+
+
+def test_an_aborted_transaction_counts_for_nothing(bootstrap: str, by_hand: ByHand):
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "aborts"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(INVOICES, b"rubbish")
+    producer.abort_transaction()
+    by_hand.process(range(COUNT), range(COUNT), COUNT)
+    assert verify(bootstrap)[0] == 0
+
+
+def test_a_cluster_that_is_not_there_is_no_verdict():
+    code, report = verify("127.0.0.1:1")
+    assert (code, report["right"]) == (2, None)
+
+
+def test_a_cluster_without_the_topics_is_no_verdict(bootstrap: str):
+    code, report = verify(bootstrap)
+    assert code == 2
+    assert "has no topic 'purchases'" in str(report["error"])
