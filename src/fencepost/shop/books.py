@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from fencepost.shop.expected import Purchase, expected_invoice, expected_shipment, parse_output, parse_purchase
+from fencepost.shop.totals_book import TotalsBook
 
 SHOWN_MAX = 10
 
@@ -47,11 +48,19 @@ class Problem(enum.Enum):
     SKIPPED = "purchases before the committed offset that nothing came of"
     AHEAD = "purchases from the committed offset on that something came of"
     BEYOND = "committed offsets beyond the end of their partition"
+    TOTAL_WRONG = "totals that are not the sum of all purchases"
 
 
 #: Those that reading more may still solve.
 PASSING = frozenset(
-    {Problem.TORN, Problem.NO_INVOICE_AND_SHIPMENT, Problem.NO_DEAD_LETTER, Problem.SKIPPED, Problem.AHEAD}
+    {
+        Problem.TORN,
+        Problem.NO_INVOICE_AND_SHIPMENT,
+        Problem.NO_DEAD_LETTER,
+        Problem.SKIPPED,
+        Problem.AHEAD,
+        Problem.TOTAL_WRONG,
+    }
 )
 
 
@@ -92,6 +101,7 @@ class Books:
     def __init__(self) -> None:
         self.counts = dict.fromkeys((PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), 0)
         self._orders: dict[int, _Order] = {}
+        self.totals = TotalsBook()
         self._open: set[int] = set()
         self._bad: dict[Place, _Bad] = {}
         self._early: list[tuple[Where, bytes | None, Headers | None]] = []  #: read before their purchase was
@@ -106,6 +116,7 @@ class Books:
         if purchase is None:
             self._bad[place] = _Bad(value)
             return
+        self.totals.purchase(purchase)
         order = self._orders.get(purchase.purchase_id)
         if order is None:
             self._orders[purchase.purchase_id] = _Order([purchase], place)
@@ -221,6 +232,9 @@ class Books:
         for purchase_id in sorted(ahead):
             note(Problem.AHEAD, purchase_id)
         self._touched = ahead
+        if is_final and not found:
+            for wrong in self.totals.wrong():
+                note(Problem.TOTAL_WRONG, wrong)
         for partition, offset in sorted(after.items()):
             if offset > ends.get(partition, 0):
                 note(Problem.BEYOND, f"{PURCHASES}-{partition}: {offset}")

@@ -12,7 +12,6 @@ A value that is not a JSON object with these fields is a bad purchase. More fiel
 """
 
 import json
-import math
 from typing import Any, NamedTuple, NoReturn
 
 LONG_MAX = (1 << 63) - 1
@@ -25,6 +24,8 @@ WHOLE = {
     "productId": (0, LONG_MAX),
     "quantity": (1, INT_MAX),
 }
+#: So that sums of cents stay whole numbers.
+PRICE_MAX = 1_000_000_000
 
 
 class Purchase(NamedTuple):
@@ -52,7 +53,7 @@ def parse_purchase(value: bytes | None) -> Purchase | None:
         price = float(price)
     except OverflowError:
         return None
-    if not (math.isfinite(price) and price >= 0):
+    if not 0 <= price <= PRICE_MAX:
         return None
     return Purchase(fields["purchaseId"], fields["userId"], name, fields["productId"], fields["quantity"], price)
 

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from fencepost.spark.state import State
+
 #: Spark's parser stops where the first JSON value ends, and would not mind what follows. So the purchase is read as the
 #: first of two items: whatever follows it breaks the list. Its name is read as any JSON, to tell numbers from text.
-SHOP = f"""
+CHECKED = """
 WITH items AS (
   SELECT *, from_json(
     concat('[', try_validate_utf8(CAST(value AS STRING)), ',null]'),
@@ -24,28 +26,30 @@ WITH items AS (
                   totalPrice DOUBLE>>',
     map('allowSingleQuotes', 'false', 'allowNonNumericNumbers', 'false')
   ) AS items
-  FROM {{purchases}}
+  FROM {purchases}
 ),
 parsed AS (
   SELECT *, if(size(items) = 2, items[0], NULL) AS purchase FROM items
-),
-checked AS (
-  SELECT *, purchase.purchaseId, purchase.userId, CAST(purchase.userFullName AS STRING) AS userFullName,
-    purchase.productId, purchase.quantity, purchase.totalPrice,
-    CASE
-      WHEN value IS NULL                            THEN 'the value is null'
-      WHEN purchase IS NULL                         THEN 'the value is not a JSON object'
-      WHEN ifnull(purchase.purchaseId, -1) < 0      THEN 'purchaseId is missing or not a whole number from 0 on'
-      WHEN ifnull(purchase.userId, -1) < 0          THEN 'userId is missing or not a whole number from 0 on'
-      WHEN ifnull(schema_of_variant(purchase.userFullName), '') != 'STRING'
-                                                    THEN 'userFullName is missing or not text'
-      WHEN ifnull(purchase.productId, -1) < 0       THEN 'productId is missing or not a whole number from 0 on'
-      WHEN ifnull(purchase.quantity, 0) < 1         THEN 'quantity is missing or not a whole number from 1 on'
-      WHEN ifnull(purchase.totalPrice, -1) < 0 OR purchase.totalPrice = double('Infinity')
-                                                    THEN 'totalPrice is missing or not a number from 0 on'
-    END AS reason
-  FROM parsed
 )
+SELECT key, value, topic, partition, offset,
+  purchase.purchaseId, purchase.userId, CAST(purchase.userFullName AS STRING) AS userFullName,
+  purchase.productId, purchase.quantity, purchase.totalPrice,
+  CASE
+    WHEN value IS NULL                            THEN 'the value is null'
+    WHEN purchase IS NULL                         THEN 'the value is not a JSON object'
+    WHEN ifnull(purchase.purchaseId, -1) < 0      THEN 'purchaseId is missing or not a whole number from 0 on'
+    WHEN ifnull(purchase.userId, -1) < 0          THEN 'userId is missing or not a whole number from 0 on'
+    WHEN ifnull(schema_of_variant(purchase.userFullName), '') != 'STRING'
+                                                  THEN 'userFullName is missing or not text'
+    WHEN ifnull(purchase.productId, -1) < 0       THEN 'productId is missing or not a whole number from 0 on'
+    WHEN ifnull(purchase.quantity, 0) < 1         THEN 'quantity is missing or not a whole number from 1 on'
+    WHEN NOT ifnull(purchase.totalPrice BETWEEN 0 AND 1000000000, false)
+                                                  THEN 'totalPrice is missing or not a number from 0 to a billion'
+  END AS reason
+FROM parsed
+"""
+
+RECORDS = f"""
 SELECT inline(
   CASE WHEN reason IS NULL THEN array(
     named_struct(
@@ -75,13 +79,32 @@ SELECT inline(
         struct('error.offset' AS key,    CAST(CAST(offset AS STRING) AS BINARY) AS value)))
   ) END
 )
-FROM checked
+FROM {{checked}}
 """
 
 
+def check(purchases: "DataFrame") -> "DataFrame":
+    """Records of `purchases`, as the source gives them, with their fields, or with the `reason` why they are bad."""
+    return purchases.sparkSession.sql(CHECKED, purchases=purchases)
+
+
 def shop(purchases: "DataFrame") -> "DataFrame":
-    """Records of the topic `purchases`, as the source gives them, to records of the topics that come of them."""
-    return purchases.sparkSession.sql(SHOP, purchases=purchases)
+    """Records of `purchases` to records of the topics that come of them: invoices, shipments, dead letters."""
+    return records(check(purchases))
+
+
+def records(checked: "DataFrame") -> "DataFrame":
+    return checked.sparkSession.sql(RECORDS, checked=checked)
+
+
+def shop_with_totals(purchases: "DataFrame", state: "State") -> "DataFrame":
+    """All of that, and the running totals, which need the state; for a batch."""
+    from fencepost.shop.totals import totals
+
+    checked = state.keep(check(purchases))
+    valid = checked.where("reason IS NULL")
+    binary = "topic", "CAST(key AS BINARY) AS key", "CAST(value AS BINARY) AS value", "partition"
+    return records(checked).unionByName(totals(valid, state).selectExpr(*binary), allowMissingColumns=True)
 
 
 def start(
@@ -105,7 +128,8 @@ def start(
         .load()
     )
     return write_stream(
-        shop(purchases),
+        purchases,
+        transform=shop_with_totals,
         pipeline=PIPELINE,
         bootstrap_servers=bootstrap_servers,
         checkpoint=checkpoint,

@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from fencepost.errors import FencepostError
-from fencepost.shop import DEAD_LETTERS, INVOICES, PIPELINE, PURCHASES, SHIPMENTS
+from fencepost.shop import CUSTOMERS, DEAD_LETTERS, INVOICES, PIPELINE, PRODUCTS, PURCHASES, SHIPMENTS
 from fencepost.shop.books import PASSING, Books, Found, Problem, Where
 
 REQUIRED = (PURCHASES, INVOICES, SHIPMENTS)
-OUTPUTS = (INVOICES, SHIPMENTS, DEAD_LETTERS)
+TOTALS = (CUSTOMERS, PRODUCTS)
+OUTPUTS = (INVOICES, SHIPMENTS, DEAD_LETTERS, *TOTALS)
 REQUEST_TIMEOUT_S = 10.0
 #: How long a partition may stay silent before its end.
 READ_TIMEOUT_S = 60.0
@@ -167,7 +168,7 @@ class Verifier:
         missing = [name for name in REQUIRED if name not in topics]
         if missing:
             raise CannotVerify(f"{self._bootstrap} has no topic {' and no topic '.join(map(repr, missing))}")
-        return {name: sorted(topics[name].partitions) for name in (*REQUIRED, DEAD_LETTERS) if name in topics}
+        return {name: sorted(topics[name].partitions) for name in (PURCHASES, *OUTPUTS) if name in topics}
 
     def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
         """Offsets that a transaction is about to change are waited for."""
@@ -276,6 +277,9 @@ class _Reader:
     def _enter(self, message: Any, topic: str, partition: int) -> None:
         if topic == PURCHASES:
             self._books.purchase(message.value(), (partition, message.offset()))
+            return
+        if topic in TOTALS:
+            self._books.totals.output(topic, message.value())
             return
         headers = dict(message.headers() or ()) if topic == DEAD_LETTERS else None
         self._books.output(Where(topic, partition, message.offset()), message.value(), headers)

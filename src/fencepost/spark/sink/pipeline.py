@@ -146,8 +146,11 @@ class Pipeline:
             return identity
 
         state = State(self._open_cluster(), self.name, self.settings.state_directory, self._changelogs)
-        records = df if self._transform is None else self._transform(df, state)
-        written = job.run(records, batch.offsets_count, begin)
+        try:
+            records = df if self._transform is None else self._transform(df, state)
+            written = job.run(records, batch.offsets_count, begin)
+        finally:
+            state.release()
         steps.hook(Step.WRITTEN, batch.batch_id)
         if not written.records and not batch.moved:
             return  # nothing to write and nothing to remember

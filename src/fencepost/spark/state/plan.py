@@ -29,6 +29,7 @@ class State:
         self._directory = directory
         self._remembered = remembered
         self.partitions: dict[str, int] = {}  #: of the changelogs that were used
+        self._kept: list[DataFrame] = []
 
     def update(self, rows: "DataFrame", step: StatefulStep) -> "DataFrame":
         """The records that the step makes of these rows: its outputs, and the changes of its state.
@@ -52,6 +53,18 @@ class State:
         keyed = rows.withColumn(KEY, key).withColumn(PARTITION, _owner(log.partitions))
         done = keyed.repartitionById(log.partitions, PARTITION).mapInArrow(stage, StructType([*own, *output.fields]))
         return done.select(*_record(step, output.names, log.topic))
+
+    def keep(self, rows: "DataFrame") -> "DataFrame":
+        """These rows, computed once for all that is made of them in this batch."""
+        kept = rows.persist()
+        self._kept.append(kept)
+        return kept
+
+    def release(self) -> None:
+        """The attempt is over: what was kept for it is not needed any more."""
+        for rows in self._kept:
+            rows.unpersist()
+        self._kept.clear()
 
     def _changelog(self, step: StatefulStep, parallelism: int) -> changelog.Changelog:
         partitions = step.partitions or max(PARTITIONS_MIN, parallelism)
