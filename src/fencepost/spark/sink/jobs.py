@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 #: What a topic is like is asked again after so long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
+HEADERS = "array<struct<key:string,value:binary>>"
 #: The columns of Spark's Kafka sink, and what they may be.
 COLUMNS = {
     "topic": ("string",),
     "key": ("string", "binary"),
     "value": ("string", "binary"),
-    "headers": ("array<struct<key:string,value:binary>>",),
+    "headers": (HEADERS,),
     "partition": ("int",),
     "timestamp": ("timestamp", "timestamp_ntz", "bigint"),
 }
@@ -142,9 +143,17 @@ class WriteJob:
 
 def select_columns(df: "DataFrame", topic: str | None) -> "DataFrame":
     """The columns that make a record; others are left out, as by Spark's own sink."""
+    from pyspark.sql import functions as sql
+
     kinds = dict(df.dtypes)
     check_columns(kinds, topic)
-    return df.select([name for name in COLUMNS if name in kinds and not (name == "topic" and topic is not None)])
+    columns = [sql.col(name) for name in COLUMNS if name in kinds and not (name == "topic" and topic is not None)]
+    if kinds.get("headers", "void") != "void":
+        # On its way to Python Spark looks at the size of each batch after every row, and goes through all lists that
+        # are null since the last one that is not: with a column of them the time grows with the square of the rows.
+        lists = sql.coalesce(sql.col("headers"), sql.array().cast(HEADERS)).alias("headers")
+        return df.select(columns).withColumn("headers", lists)
+    return df.select(columns)
 
 
 def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
