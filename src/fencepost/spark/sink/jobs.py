@@ -18,6 +18,7 @@ from fencepost.spark.sink.permits import PermitDesk
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.stages import (
     ENCODED_DDL,
+    MARK,
     RESULT_DDL,
     Encode,
     EncodeAndWrite,
@@ -134,8 +135,10 @@ class WriteJob:
             if result.error:
                 self._shapes.clear()
                 raise _as_error(result)
+        if len({result.message for result in results if result.topic == MARK}) > 1:
+            raise WriteFailed("record batches were lost and made again while they were being written")
         records: dict[str, int] = {}
-        for result in results:
+        for result in [result for result in results if result.topic != MARK]:
             records[result.topic] = records.get(result.topic, 0) + result.records
         self._learn(set(records) - set(self._shapes))
         return Written(records, sum(result.bytes for result in results), write_ms, identity)

@@ -7,11 +7,15 @@ the shuffle: `EncodeAndWrite` does both in one task.
 A writer that fails says so in its result instead of raising: raising would have Spark start it again, in vain. One
 that is started again is refused its permit if the first may have written, and raises; a first attempt that died before
 that, while it encoded for instance, is repeated like any task.
+
+An encoding task may be repeated, too, when what it made is lost, and need not make the same again: rows come in another
+order, or go to other partitions. So every encoder leaves a mark for every writer, and every writer tells whose marks
+it saw. Unless all saw the same, some rows may have been written twice and some not at all.
 """
 
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,8 +36,12 @@ ENCODED_SCHEMA = BLOB_SCHEMA.append(pa.field("writer", pa.int32()))
 ENCODED_DDL = "topic string, partition int, records int, blob binary, writer int"
 
 
+#: In the place of a topic: what is no record batch.
+MARK = ""
+
+
 class Result(NamedTuple):
-    """What a writer did to one partition, or why it failed; a row for the driver."""
+    """What a writer did to one partition, whose marks it saw, or why it failed; a row for the driver."""
 
     topic: str
     partition: int
@@ -80,20 +88,31 @@ class Encode:
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
         for blobs in RowEncoder(self.settings).blobs(rows):
-            encoded = blobs_to_arrow(blobs)
             writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
-            yield encoded.append_column(ENCODED_SCHEMA.field("writer"), pa.array(writers, pa.int32()))
+            yield _addressed(blobs, writers)
+        task = _task()
+        mark = Blob(MARK, task.partition, b"%d" % task.attempt_id, 0)
+        yield _addressed([mark] * self.writers, range(self.writers))
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Stage 2: blobs in, a result for each partition out."""
+    """Stage 2: blobs in, a result for each partition out, and one that tells the marks."""
 
     client: ClientSettings
     ticket: Ticket
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
-        yield from _written(self.client, self.ticket, (blobs_from_arrow(batch) for batch in rows if len(batch)))
+        marks: list[str] = []
+        yield from _written(self.client, self.ticket, self._blobs(rows, marks))
+        yield _results([Result(MARK, 0, 0, 0, 0, 0.0, "", ",".join(sorted(marks)))])
+
+    def _blobs(self, rows: Iterator[Any], marks: list[str]) -> Iterator[list[Blob]]:
+        for batch in rows:
+            found = blobs_from_arrow(batch)
+            marks += [f"{blob.partition}={bytes(blob.data).decode()}" for blob in found if blob.topic == MARK]
+            if blobs := [blob for blob in found if blob.topic != MARK]:
+                yield blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +205,11 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
         yield _results([_result(where, done, write_ms) for where, done in writer.written.items()])
 
 
+def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
+    writer = pa.array(writers, pa.int32())
+    return blobs_to_arrow(blobs).append_column(ENCODED_SCHEMA.field("writer"), writer)
+
+
 def _result(where: TopicPartition, done: Written, write_ms: float) -> Result:
     return Result(where.topic, where.partition, done.batches, done.records, done.bytes, write_ms, "", "")
 
@@ -199,6 +223,7 @@ def _results(results: list[Result]) -> Any:
 
 class _Task(NamedTuple):
     partition: int
+    attempt_id: int  #: no other task of the application has it
     name: str
 
 
@@ -208,6 +233,6 @@ def _task() -> _Task:
 
     context = TaskContext.get()
     if context is None:
-        return _Task(0, "driver")
+        return _Task(0, 0, "driver")
     name = f"{context.stageId()}.{context.partitionId()} (attempt {context.taskAttemptId()})"
-    return _Task(context.partitionId(), name)
+    return _Task(context.partitionId(), context.taskAttemptId(), name)
