@@ -12,12 +12,13 @@ ARGS   ?=
 LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
 KAFKA  := .cache/kafka/lib
+SPARK_KAFKA := .cache/spark-kafka/lib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format check fuzz shop chaos kafka compat bench lock clean
+.PHONY: help setup test lint format check fuzz shop chaos kafka spark-kafka compat bench lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with everything locked, and fencepost itself in it
 
@@ -35,7 +36,7 @@ $(READY): $(LOCKED) pyproject.toml
 shop: setup ## purchases become invoices and shipments on Spark, exactly once, and it is verified (ARGS="--purchases N …")
 	@$(BIN)/fencepost shop $(ARGS)
 
-test: setup ## unit, property, crash and foreign-client tests (no Java needed)
+test: setup ## unit, property, crash, foreign-client and Spark tests (Java comes with it where there is none)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: setup ## ruff, formatting and types
@@ -65,14 +66,24 @@ $(KAFKA)/.fetched: tools/kafka/pom.xml
 	mvn --batch-mode --quiet -f tools/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA) -DincludeScope=runtime
 	@touch $@
 
-compat: setup kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
+spark-kafka: $(SPARK_KAFKA)/.fetched ## fetch Spark's own Kafka connector from Maven into .cache/spark-kafka
+
+$(SPARK_KAFKA)/.fetched: tools/spark/pom.xml
+	@command -v mvn >/dev/null || { echo "Maven (mvn) is needed to fetch Spark's connector" >&2; exit 1; }
+	rm -rf $(SPARK_KAFKA)
+	mvn --batch-mode --quiet -f tools/spark/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA) -DincludeScope=runtime
+	@touch $@
+
+compat: setup kafka spark-kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
 	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)
 
-bench: setup kafka ## side by side with Apache Kafka: speed, CPU, memory (an hour; ARGS=--quick ten minutes)
+bench: setup kafka spark-kafka ## side by side with Apache Kafka: speed, CPU, memory (an hour; ARGS=--quick ten minutes)
 	$(BIN)/python -m bench.startup $(ARGS)
 	$(BIN)/python -m bench.produce $(ARGS)
 	$(BIN)/python -m bench.consume $(ARGS)
 	$(BIN)/python -m bench.transactions $(ARGS)
+	$(BIN)/python -m bench.spark $(ARGS)
+	$(BIN)/python -m bench.state $(ARGS)
 
 UV := $(or $(shell command -v uv),$(wildcard $(BIN)/uv),uv)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \

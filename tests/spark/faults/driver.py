@@ -1,0 +1,129 @@
+"""The driver that is killed: numbers from one topic, each to two others, in small batches; a program of its own.
+
+It says on its standard output, in JSON, when Spark runs, each step of a batch, and how it ended.
+"""
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.spark.faults import orders
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+END_TXN = 26
+FAILED = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run. Outputs are for every number n: `left` gets "L n", `right` gets "R n", both under the key n."""
+
+    bootstrap: str
+    pipeline: str
+    source: str
+    left: str
+    right: str
+    checkpoint: str
+    batch_records: int = 200
+    master: str = "local[2]"
+    conf: dict[str, str] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    is_endless: bool = False
+    source_format: str = "fencepost"  #: or `kafka`, Spark's own
+
+    def json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def read(spark: "SparkSession", plan: Plan) -> "DataFrame":
+    reader = (
+        spark.readStream.format(plan.source_format)
+        .option("kafka.bootstrap.servers", plan.bootstrap)
+        .option("subscribe", plan.source)
+        .option("maxOffsetsPerTrigger", plan.batch_records)
+    )
+    if plan.source_format == "fencepost":
+        reader = reader.option("startingOffsets", "committed").option("kafka.group.id", plan.pipeline)
+    else:
+        reader = reader.option("startingOffsets", "earliest")
+    return reader.load()
+
+
+def transform(numbers: "DataFrame", plan: Plan) -> "DataFrame":
+    return numbers.selectExpr(
+        f"""inline(array(
+            named_struct('topic', '{plan.left}', 'key', key, 'value', concat('L ', CAST(value AS STRING))),
+            named_struct('topic', '{plan.right}', 'key', key, 'value', concat('R ', CAST(value AS STRING)))))"""
+    )
+
+
+def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
+    from fencepost.spark import write_stream
+
+    return write_stream(
+        transform(read(spark, plan), plan),
+        pipeline=plan.pipeline,
+        bootstrap_servers=plan.bootstrap,
+        checkpoint=plan.checkpoint,
+        trigger={"processingTime": "100 milliseconds"} if plan.is_endless else {"availableNow": True},
+        options=plan.options,
+    )
+
+
+def say(event: str, **more: Any) -> None:
+    print(json.dumps({"event": event, **more}), flush=True)
+
+
+def obey() -> None:
+    """Look for orders at every step."""
+    from fencepost.client.connection import Connection, Pending
+    from fencepost.spark.sink import steps
+
+    def hook(step: steps.Step, batch_id: int) -> None:
+        say(step.name, batch=batch_id)
+        orders.look(step.name)
+
+    receive = Connection.receive
+
+    def receive_and_look(self: Connection, pending: Pending, **more: Any) -> Any:
+        if pending.api_key == END_TXN:
+            orders.look(orders.ENDTXN_SENT)
+        return receive(self, pending, **more)
+
+    steps.hook = hook
+    Connection.receive = receive_and_look  # type: ignore[method-assign]
+
+
+def main() -> int:
+    from pyspark.errors import StreamingQueryException
+
+    from fencepost.spark import progress
+    from fencepost.spark.session import session
+
+    plan = Plan(**json.loads(sys.argv[1]))
+    obey()
+    conf = {
+        "spark.python.daemon.module": "tests.spark.faults.daemon",
+        "spark.sql.streaming.pollingDelay": "10",
+        **plan.conf,
+    }
+    spark = session("faults", plan.master, conf, log_file=os.environ.get("SPARK_TEST_LOG"))
+    say("spark")
+    query = start(spark, plan)
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        say("failed", error=str(error))
+        return FAILED
+    sums = progress(query)
+    say("done", progress={} if sums is None else sums.as_dict())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""kill -9 of the driver at each step of a batch, again and again on one pipeline.
+
+Each start goes on from where the last one died, with its checkpoint or, every second time, without it; does at least
+one more batch and dies at the next step. Nothing is torn at any time, and in the end everything is there once.
+"""
+
+import pytest
+
+from fencepost.spark.sink.steps import Step
+from tests.spark.faults import orders
+from tests.spark.faults.orders import Action
+from tests.spark.faults.scene import Scene
+
+BATCH_RECORDS = 150
+
+#: Where, and what dies: the whole driver at once, or Python alone, while its JVM and workers live a little longer.
+DEATHS = [
+    (Step.FENCED.name, Action.KILL_GROUP),
+    (Step.DECIDED.name, Action.KILL_GROUP),
+    (orders.ENCODING, Action.KILL_GROUP),
+    (Step.WRITING.name, Action.KILL),
+    (orders.WRITTEN_SOME, Action.KILL_GROUP),
+    (Step.WRITTEN.name, Action.KILL_GROUP),
+    (Step.OFFSETS_ADDED.name, Action.KILL),
+    (Step.COMMITTING.name, Action.KILL_GROUP),
+    (orders.ENDTXN_SENT, Action.KILL_GROUP),
+    (Step.COMMITTED.name, Action.KILL),
+]
+
+
+@pytest.mark.timeout(1800)
+def test_a_driver_that_is_killed_at_each_step_leaves_every_record_in_effect_once(scene: Scene) -> None:
+    scene.check.write(BATCH_RECORDS * (len(DEATHS) + 3))
+    for number, (point, action) in enumerate(DEATHS):
+        home = scene.new_home()
+        if point in (orders.ENCODING, orders.WRITTEN_SOME):
+            orders.give(home / "orders", point, Action.WAIT)
+            driver = scene.start(home, batch_records=BATCH_RECORDS)
+            driver.wait_for_order(point)
+            driver.kill()
+        else:
+            # In its second batch, so that it has done one; it is fenced only once.
+            orders.give(home / "orders", point, action, passes=0 if point == Step.FENCED.name else 1)
+            driver = scene.start(home, batch_records=BATCH_RECORDS)
+            driver.wait_until_killed()
+        scene.check.assert_whole()
+        if number % 2:
+            scene.delete_checkpoint()
+    scene.start().wait_until_done()
+    scene.check.assert_complete()

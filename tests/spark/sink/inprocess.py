@@ -1,0 +1,151 @@
+"""Pipelines run by the Spark of this process, which may die at any step, or so it looks to everybody else.
+
+A pipeline that dies here raises what nothing in it catches, and is never heard of again: what it had open stays open.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from fencepost.client.connection import Connection, Pending
+from fencepost.spark import batch_writer
+from fencepost.spark.sink import steps
+from fencepost.spark.sink.pipeline import Pipeline
+from fencepost.spark.sink.steps import Step
+from tests.conftest import wait_until
+from tests.spark.faults import driver
+from tests.spark.faults.driver import END_TXN, Plan
+
+TIMEOUT_S = 240.0
+ENDTXN_SENT = "ENDTXN_SENT"
+
+
+class Died(BaseException):
+    """Nothing catches it: the pipeline undoes nothing and tells nobody."""
+
+
+class InProcess:
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self._pipelines: list[Pipeline] = []
+        self._queries: list[StreamingQuery] = []
+
+    def start(
+        self,
+        plan: Plan,
+        df: DataFrame | None = None,
+        *,
+        trigger: dict[str, Any] | None = None,
+        pipeline: Pipeline | None = None,
+        **writer: Any,
+    ) -> StreamingQuery:
+        """`df` are the records; those of the plan unless given."""
+        records = driver.transform(driver.read(self.spark, plan), plan) if df is None else df
+        given: dict[str, Any] = {
+            "pipeline": plan.pipeline,
+            "bootstrap_servers": plan.bootstrap,
+            "options": plan.options,
+        }
+        if pipeline is None:
+            pipeline = batch_writer(**{**given, **writer})
+            pipeline.fence()
+        self._pipelines.append(pipeline)
+        query = (
+            records.writeStream.foreachBatch(_mortal(pipeline))
+            .option("checkpointLocation", plan.checkpoint)
+            .trigger(**(trigger or {"availableNow": True}))
+            .start()
+        )
+        self._queries.append(query)
+        return query
+
+    def run(self, plan: Plan, df: DataFrame | None = None, **more: Any) -> StreamingQuery:
+        """To its end, which must be a good one."""
+        query = self.start(plan, df, **more)
+        assert query.awaitTermination(int(TIMEOUT_S)), "the query does not end"
+        return query
+
+    def run_until_failed(self, plan: Plan, df: DataFrame | None = None, **more: Any) -> str:
+        return self.wait_until_failed(self.start(plan, df, **more))
+
+    def wait_until_failed(self, query: StreamingQuery) -> str:
+        """What the query failed with."""
+        with pytest.raises(StreamingQueryException) as failed:
+            assert not query.awaitTermination(int(TIMEOUT_S)), "the query ended well"
+        return str(failed.value)
+
+    def close(self) -> None:
+        for query in self._queries:
+            with contextlib.suppress(StreamingQueryException):
+                query.stop()
+        for pipeline in self._pipelines:
+            pipeline.close()
+
+
+def _mortal(pipeline: Pipeline) -> Callable[[DataFrame, int], None]:
+    def call(df: DataFrame, batch_id: int) -> None:
+        try:
+            pipeline(df, batch_id)
+        except Died:
+            raise RuntimeError("the pipeline died") from None
+
+    return call
+
+
+@contextlib.contextmanager
+def dying_at(point: Step | str, *, passes: int = 0) -> Iterator[None]:
+    """Pipelines of this process die when they come to a point once more than `passes` times."""
+    times = [0]
+
+    def look(here: Step | str) -> None:
+        if here == point:
+            times[0] += 1
+            if times[0] == passes + 1:
+                raise Died(str(point))
+
+    with looking(look):
+        yield
+
+
+class Gate:
+    """Holds up whoever comes first, until it is opened."""
+
+    def __init__(self, point: Step | str) -> None:
+        self._point = point
+        self._reached, self._opened = threading.Event(), threading.Event()
+
+    def look(self, here: Step | str) -> None:
+        if here == self._point and not self._reached.is_set():
+            self._reached.set()
+            assert self._opened.wait(TIMEOUT_S)
+
+    def wait_until_reached(self, query: StreamingQuery) -> None:
+        wait_until(lambda: self._reached.is_set() or not query.isActive, f"{self._point} is reached", TIMEOUT_S)
+        assert self._reached.is_set(), query.exception()
+
+    def open(self) -> None:
+        self._opened.set()
+
+
+@contextlib.contextmanager
+def looking(look: Callable[[Step | str], None]) -> Iterator[None]:
+    """`look` is called at each step of any pipeline here, and when a commit has been sent and not answered."""
+    receive, hook = Connection.receive, steps.hook
+
+    def receive_and_look(self: Connection, pending: Pending, **more: Any) -> Any:
+        if pending.api_key == END_TXN:
+            look(ENDTXN_SENT)
+        return receive(self, pending, **more)
+
+    steps.hook = lambda step, _batch: look(step)
+    Connection.receive = receive_and_look  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        steps.hook, Connection.receive = hook, receive  # type: ignore[method-assign]

@@ -1,0 +1,33 @@
+"""A pipeline that dies at each step, with both transaction protocols, and every second time loses its checkpoint.
+
+These deaths are played in one process, which makes them cheap; the fault tests kill real ones.
+"""
+
+import dataclasses
+
+import pytest
+
+from fencepost.spark.sink.steps import Step
+from tests.spark.faults.scene import Scene
+from tests.spark.sink.inprocess import ENDTXN_SENT, InProcess, dying_at
+
+BATCH_RECORDS = 50
+#: In the driver's own thread; the permit for the first writer is given in another.
+POINTS = [step for step in Step if step is not Step.WRITING] + [ENDTXN_SENT]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("protocol", "first"), [("1", "checkpoint kept"), ("2", "checkpoint deleted")])
+def test_every_record_is_in_effect_once(here: InProcess, scene: Scene, protocol: str, first: str) -> None:
+    plan = dataclasses.replace(
+        scene.plan, batch_records=BATCH_RECORDS, options={**scene.plan.options, "transactionProtocol": protocol}
+    )
+    scene.check.write(BATCH_RECORDS * (len(POINTS) + 3))
+    for number, point in enumerate(POINTS):
+        with dying_at(point, passes=0 if point is Step.FENCED else 1):
+            assert "the pipeline died" in here.run_until_failed(plan)
+        scene.check.assert_whole()
+        if (number % 2 == 0) == (first == "checkpoint deleted"):
+            scene.delete_checkpoint()
+    here.run(plan)
+    scene.check.assert_complete()

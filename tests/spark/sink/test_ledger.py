@@ -1,0 +1,85 @@
+"""The ledger on a real broker."""
+
+import json
+
+import pytest
+
+from fencepost.client import Cluster
+from fencepost.client.cluster import TopicPartition
+from fencepost.client.transaction import SharedTransaction
+from fencepost.client.writing import TransactionWriter
+from fencepost.errors import Malformed, Unsupported
+from fencepost.spark import ledger
+from fencepost.spark.ledger import LedgerEntry
+from fencepost.wire.records import Record, encode_batch
+from tests.conftest import unique
+
+WHERE = TopicPartition("purchases", 1)
+
+
+@pytest.fixture
+def name(cluster: Cluster) -> str:
+    ledger.ensure(cluster)
+    return unique("pipeline")
+
+
+def write(transaction: SharedTransaction, cluster: Cluster, name: str, blob: object) -> None:
+    with TransactionWriter(cluster, transaction.begin()) as writer:
+        writer.write(ledger.place(name), blob)  # type: ignore[arg-type]
+
+
+def entry(batch: int) -> LedgerEntry:
+    return LedgerEntry("query", batch, {WHERE: 100 * batch})
+
+
+def test_a_pipeline_that_has_done_nothing_has_no_entry(cluster: Cluster, name: str) -> None:
+    assert ledger.read_entry(cluster, name) is None
+
+
+def test_the_last_committed_entry_counts(cluster: Cluster, name: str) -> None:
+    transaction = SharedTransaction(cluster, name)
+    transaction.init()
+    for batch in (1, 2):
+        write(transaction, cluster, name, ledger.blob(name, entry(batch)))
+        transaction.commit()
+    write(transaction, cluster, name, ledger.blob(name, entry(3)))
+    transaction.abort()
+    found = ledger.read_entry(cluster, name)
+    assert found is not None
+    assert (found.query_id, found.batch_id, found.offsets) == ("query", 2, {WHERE: 200})
+
+
+def test_pipelines_that_share_a_partition_do_not_see_each_other(cluster: Cluster, name: str) -> None:
+    neighbour = next(
+        other for other in (f"{name}-{number}" for number in range(1000)) if ledger.place(other) == ledger.place(name)
+    )
+    transaction = SharedTransaction(cluster, name)
+    transaction.init()
+    write(transaction, cluster, name, ledger.blob(name, entry(1)))
+    transaction.commit()
+    assert ledger.read_entry(cluster, neighbour) is None
+    assert ledger.read_entry(cluster, name) is not None
+
+
+def test_the_topic_is_compacted_and_made_once(cluster: Cluster, name: str) -> None:
+    ledger.ensure(cluster)
+    assert len(cluster.topic(ledger.TOPIC).partitions) == ledger.PARTITIONS
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (b"nonsense", Malformed),
+        (b'{"version": 1}', Malformed),
+        (json.dumps({"version": ledger.VERSION + 1}).encode(), Unsupported),
+    ],
+)
+def test_a_record_that_cannot_be_understood_stops_the_pipeline(
+    cluster: Cluster, name: str, value: bytes, error: type[Exception]
+) -> None:
+    transaction = SharedTransaction(cluster, name)
+    transaction.init()
+    write(transaction, cluster, name, encode_batch([Record(name.encode(), value, 1)]))
+    transaction.commit()
+    with pytest.raises(error):
+        ledger.read_entry(cluster, name)

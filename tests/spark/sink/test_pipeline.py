@@ -1,0 +1,159 @@
+"""The sink on a real Spark and a real broker: what a pipeline does when nobody is killed."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from fencepost.spark import progress, subscribe, write, write_stream
+from fencepost.spark.sink.progress import TransactionProgress
+from fencepost.spark.sink.steps import Step
+from tests.spark.faults import driver
+from tests.spark.faults.checker import partitions_of, read_committed
+from tests.spark.faults.scene import Scene
+from tests.spark.sink.inprocess import InProcess, dying_at
+
+pytestmark = pytest.mark.timeout(600)
+
+SmallScene = Callable[..., Scene]
+Topic = Callable[..., str]
+
+
+def test_each_batch_is_one_transaction_that_is_told_of(spark: SparkSession, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(300, batch_records=150)
+    heard: list[TransactionProgress] = []
+    end = subscribe(heard.append)
+    query = driver.start(spark, scene.plan)
+    assert query.awaitTermination(240)
+    end()
+    scene.check.assert_complete()
+    sums = progress(query)
+    assert sums is not None
+    assert sums.committed == len(heard) >= 2
+    assert (sums.aborted, sums.skipped, sums.records) == (0, 0, 600)
+    assert heard[-1].epoch > heard[0].epoch
+    assert set(heard[0].records) == {scene.plan.left, scene.plan.right}
+
+
+def test_a_restart_goes_on_with_or_without_its_checkpoint(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(100)
+    here.run(scene.plan)
+    scene.check.write(50)
+    here.run(scene.plan)
+    scene.check.assert_complete()
+    scene.delete_checkpoint()
+    scene.check.write(50)
+    here.run(scene.plan)
+    scene.check.assert_complete()
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_large_batch_is_encoded_and_written_by_all(here: InProcess, make_small_scene: SmallScene, codec: str) -> None:
+    options = {"smallBatchRecords": "0", "kafka.batch.size": "1024", "kafka.compression.type": codec}
+    scene = make_small_scene(2000, batch_records=1000, options=options)
+    here.run(scene.plan)
+    scene.check.assert_complete()
+
+
+def test_offsets_move_when_a_batch_has_nothing_to_write(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(100)
+    records = driver.transform(driver.read(here.spark, scene.plan).where("value IS NULL"), scene.plan)
+    here.run(scene.plan, records)
+    assert not scene.check.see().left
+    assert sum(scene.check.committed().values()) == 100
+
+
+def test_a_source_without_kafka_offsets_is_known_by_its_batches(here: InProcess, scene: Scene) -> None:
+    """Spark repeats the batch that was committed and not checkpointed; the ledger knows it."""
+
+    def rows() -> object:
+        numbers = here.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+        return numbers.select(sf.lit(scene.plan.left).alias("topic"), sf.col("value").cast("string").alias("value"))
+
+    with dying_at(Step.COMMITTED, passes=1):
+        here.run_until_failed(scene.plan, rows(), trigger={"processingTime": "0 seconds"})
+    assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == 20
+    with dying_at(Step.COMMITTED, passes=1):
+        here.run_until_failed(scene.plan, rows(), trigger={"processingTime": "0 seconds"})
+    found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
+    assert found == Counter(str(number) for number in range(40))
+
+
+def test_several_sources_in_one_query_keep_all_of_their_offsets(
+    here: InProcess, make_small_scene: SmallScene, topic: Topic
+) -> None:
+    scene = make_small_scene(100)
+    other = dataclasses.replace(scene.plan, source=topic(2))
+    scene_of_other = type(scene.check)(other)
+    scene_of_other.written = 100  # the numbers after those of the first source
+    scene_of_other.write(60)
+
+    def records() -> object:
+        both = driver.read(here.spark, scene.plan).union(driver.read(here.spark, other))
+        return driver.transform(both, scene.plan)
+
+    with dying_at(Step.COMMITTED):
+        here.run_until_failed(scene.plan, records())
+    here.run(scene.plan, records())
+    scene.check.written = 160
+    assert scene.check.assert_whole() == 160
+    assert sum(scene.check.committed().values()) == 100
+    assert sum(scene_of_other.committed().values()) == 60
+
+
+def test_an_output_topic_may_grow_between_batches(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(100)
+    pipeline_plan = dataclasses.replace(scene.plan, batch_records=100)
+    here.run(pipeline_plan)
+    admin = AdminClient({"bootstrap.servers": scene.plan.bootstrap})
+    admin.create_partitions([NewPartitions(scene.plan.left, 5)])[scene.plan.left].result(20)
+    scene.check.write(300)
+    here.run(pipeline_plan)
+    scene.check.assert_complete()
+    assert partitions_of(scene.plan.bootstrap, scene.plan.left) == [0, 1, 2, 3, 4]
+
+
+# -- plain batches -----------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_query_is_written_in_one_transaction(spark: SparkSession, bootstrap: str, topic: Topic) -> None:
+    name = topic(3)
+    rows = spark.range(500).select(sf.col("id").cast("string").alias("key"), sf.col("id").cast("string").alias("value"))
+    done = write(rows, bootstrap_servers=bootstrap, topic=name)
+    assert done.records == {name: 500}
+    saved = rows.write.format("fencepost").option("kafka.bootstrap.servers", bootstrap).option("topic", name)
+    saved.mode("append").save()
+    assert Counter(read_committed(bootstrap, name)) == Counter({str(number): 2 for number in range(500)})
+
+
+def test_of_a_batch_query_that_fails_nothing_is_visible(spark: SparkSession, bootstrap: str, topic: Topic) -> None:
+    name = topic(2)
+    rows = spark.range(500, numPartitions=2).select(
+        sf.expr("CAST(IF(id = 499, raise_error('spoiled'), id) AS STRING)").alias("value")
+    )
+    with pytest.raises(Exception, match="spoiled"):
+        write(rows, bootstrap_servers=bootstrap, topic=name, options={"kafka.batch.size": "1024"})
+    with pytest.raises(Exception, match="spoiled"):
+        rows.write.format("fencepost").option("kafka.bootstrap.servers", bootstrap).option("topic", name).mode(
+            "append"
+        ).save()
+    assert not read_committed(bootstrap, name)
+
+
+def test_the_argument_topic_is_for_all_rows(spark: SparkSession, make_small_scene: SmallScene, topic: Topic) -> None:
+    scene = make_small_scene(20)
+    name = topic(1)
+    query = write_stream(
+        driver.transform(driver.read(spark, scene.plan), scene.plan),
+        pipeline=scene.plan.pipeline,
+        bootstrap_servers=scene.plan.bootstrap,
+        checkpoint=scene.plan.checkpoint,
+        topic=name,
+        trigger={"availableNow": True},
+    )
+    assert query.awaitTermination(240)
+    assert len(read_committed(scene.plan.bootstrap, name)) == 40

@@ -1,0 +1,188 @@
+"""What does not fit is refused with words that help, and nothing is written."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from fencepost.errors import BootstrapFailed
+from fencepost.spark.sink.steps import Step
+from tests.conftest import unique
+from tests.spark.faults import driver
+from tests.spark.faults.checker import partitions_of
+from tests.spark.faults.scene import Scene
+from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
+
+pytestmark = pytest.mark.timeout(600)
+
+SmallScene = Callable[..., Scene]
+
+
+def set_offsets(scene: Scene, offset: int) -> None:
+    """As `kafka-consumer-groups --reset-offsets` does."""
+    admin = AdminClient({"bootstrap.servers": scene.plan.bootstrap})
+    places = [
+        TopicPartition(scene.plan.source, each, offset)
+        for each in partitions_of(scene.plan.bootstrap, scene.plan.source)
+    ]
+    asked = [ConsumerGroupTopicPartitions(scene.plan.pipeline, places)]
+    admin.alter_consumer_group_offsets(asked)[scene.plan.pipeline].result(20)
+
+
+def forget_offsets(scene: Scene) -> None:
+    """As Kafka does after `offsets.retention.minutes`."""
+    admin = AdminClient({"bootstrap.servers": scene.plan.bootstrap})
+    admin.delete_consumer_groups([scene.plan.pipeline])[scene.plan.pipeline].result(20)
+
+
+def test_expired_group_offsets_are_found_in_the_ledger(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(100)
+    here.run(scene.plan)
+    forget_offsets(scene)
+    scene.check.write(50)
+    here.run(scene.plan)
+    scene.check.assert_complete()
+    forget_offsets(scene)
+    scene.delete_checkpoint()
+    scene.check.write(50)
+    here.run(scene.plan)
+    scene.check.assert_complete()
+
+
+def test_a_group_that_was_reset_on_purpose_stops_the_pipeline(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(100)
+    here.run(scene.plan)
+    scene.check.write(50)
+    set_offsets(scene, 0)
+    said = here.run_until_failed(scene.plan)
+    assert "does not continue where the pipeline stopped" in said
+    assert "committed is 0" in said
+    assert scene.check.assert_whole() == 100
+
+
+def test_the_checkpoint_of_another_pipeline_is_refused(here: InProcess, make_small_scene: SmallScene) -> None:
+    """Its offsets are not where this pipeline stopped."""
+    scene, neighbour = make_small_scene(100), unique("pipeline")
+    here.run(scene.plan)
+    mine = dataclasses.replace(
+        scene.plan, pipeline=neighbour, checkpoint=scene.plan.checkpoint + "-2", batch_records=50
+    )
+    with dying_at(Step.COMMITTED):
+        here.run_until_failed(mine)
+    before = scene.check.see()
+    scene.check.write(50)
+    said = here.run_until_failed(dataclasses.replace(mine, checkpoint=scene.plan.checkpoint))
+    assert "BatchRefused" in said
+    assert "give it a name of its own" in said
+    assert scene.check.see() == before
+
+
+def test_offsets_that_do_not_fit_are_refused(here: InProcess, make_small_scene: SmallScene) -> None:
+    """A query that starts from the beginning again would repeat everything."""
+    scene = make_small_scene(100)
+    here.run(scene.plan)
+    scene.delete_checkpoint()
+    scene.check.write(10)
+    again = (
+        here.spark.readStream.format("fencepost")
+        .option("kafka.bootstrap.servers", scene.plan.bootstrap)
+        .option("subscribe", scene.plan.source)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    said = here.run_until_failed(scene.plan, driver.transform(again, scene.plan))
+    assert "would repeat records" in said
+    assert scene.check.assert_whole() == 100
+
+
+def test_a_missing_topic_is_named_and_nothing_is_written(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(20)
+    plan = dataclasses.replace(scene.plan, right=unique("nowhere"))
+    said = here.run_until_failed(plan)
+    assert "TopicNotFound" in said
+    assert plan.right in said
+    assert not scene.check.see().left
+    assert sum(scene.check.committed().values()) == 0
+
+
+def test_a_wrong_address_is_named(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(20)
+    with pytest.raises(BootstrapFailed, match=r"127\.0\.0\.1:1"):
+        here.start(scene.plan, bootstrap_servers="127.0.0.1:1")
+    assert not scene.check.see().left
+
+
+def test_an_error_in_the_users_code_is_told_as_it_is(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(20)
+    spoiled = driver.read(here.spark, scene.plan).selectExpr(
+        f"'{scene.plan.left}' AS topic", "CAST(raise_error('the code is wrong') AS STRING) AS value"
+    )
+    assert "the code is wrong" in here.run_until_failed(scene.plan, spoiled)
+    assert not scene.check.see().left
+
+
+def test_a_column_of_another_type_is_refused(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(20)
+    rows = driver.read(here.spark, scene.plan).selectExpr(f"'{scene.plan.left}' AS topic", "offset AS value")
+    assert "column 'value' must be string or binary, not bigint" in here.run_until_failed(scene.plan, rows)
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_that_outlasts_its_timeout_names_the_setting(
+    here: InProcess, make_small_scene: SmallScene
+) -> None:
+    scene = make_small_scene(20, options={"kafka.transaction.timeout.ms": "500"})
+
+    def look(point: object) -> None:
+        if point is Step.COMMITTING:
+            scene.check.wait_until_settled()  # which only the coordinator's abort can bring about
+
+    with looking(look):
+        said = here.run_until_failed(scene.plan)
+    assert "transaction.timeout.ms=500" in said
+    assert "raise that setting, or make batches smaller" in said
+    assert not scene.check.see().left
+    here.run(scene.plan)
+    scene.check.assert_complete()
+
+
+def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(100, options={"kafka.transaction.timeout.ms": "500"}, batch_records=40)
+    with dying_at(Step.OFFSETS_ADDED, passes=1):
+        here.run_until_failed(scene.plan)
+    scene.check.wait_until_settled()
+    assert 0 < scene.check.assert_whole() < 100
+    here.run(dataclasses.replace(scene.plan, options={}))
+    scene.check.assert_complete()
+
+
+# -- two of one name ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["1", "2"])
+@pytest.mark.parametrize("point", [Step.WRITTEN, Step.COMMITTING], ids=lambda step: step.name)
+def test_of_two_live_pipelines_with_one_name_the_older_stops_and_undoes_nothing(
+    here: InProcess, make_small_scene: SmallScene, protocol: str, point: Step
+) -> None:
+    """The older one is held up, and goes on while the newer one has a transaction open."""
+    scene = make_small_scene(100, options={"transactionProtocol": protocol})
+    younger_plan = dataclasses.replace(scene.plan, checkpoint=scene.plan.checkpoint + "-2")
+    older_gate, younger_gate = Gate(point), Gate(Step.COMMITTING)
+    with looking(older_gate.look):
+        older = here.start(scene.plan)
+        older_gate.wait_until_reached(older)
+    with looking(younger_gate.look):
+        younger = here.start(younger_plan)
+        younger_gate.wait_until_reached(younger)
+    older_gate.open()
+    said = here.wait_until_failed(older)
+    assert "Fenced" in said
+    assert scene.plan.pipeline in said
+    assert not scene.check.see().left
+    younger_gate.open()
+    assert younger.awaitTermination(240)
+    scene.check.assert_complete()

@@ -1,0 +1,57 @@
+"""Columns are checked before anything runs."""
+
+import pytest
+
+from fencepost.errors import BatchFailed, ConfigError, Fenced, TopicNotFound, WriteFailed
+from fencepost.spark.sink.jobs import _as_error, _known, check_columns
+from fencepost.spark.sink.stages import Result
+
+
+def test_the_columns_of_sparks_own_sink_are_taken() -> None:
+    check_columns(
+        {
+            "topic": "string",
+            "key": "binary",
+            "value": "string",
+            "headers": "array<struct<key:string,value:binary>>",
+            "partition": "int",
+            "timestamp": "timestamp",
+            "other": "double",
+        },
+        None,
+    )
+    check_columns({"value": "binary", "key": "void"}, "all of them")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ({}, "needs a column 'value'; it has none"),
+        ({"key": "string"}, "needs a column 'value'; it has key"),
+        ({"value": "string"}, "column 'topic', or the sink a topic"),
+        ({"topic": "string", "value": "int"}, "column 'value' must be string or binary, not int"),
+        ({"topic": "string", "value": "string", "partition": "string"}, "column 'partition' must be int"),
+    ],
+)
+def test_what_is_missing_or_of_another_type_is_said(kinds: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_columns(kinds, None)
+
+
+def test_a_writers_error_keeps_its_class() -> None:
+    def result(error: str) -> Result:
+        return Result("", 0, 0, 0, 0, 0.0, error, "told so")
+
+    assert isinstance(_as_error(result("Fenced")), Fenced)
+    assert isinstance(_as_error(result("WriteFailed")), WriteFailed)
+    assert isinstance(_as_error(result("BootstrapFailed")), WriteFailed)
+    assert "told so" in str(_as_error(result("NoSuchClass")))
+
+
+def test_an_error_of_a_task_is_found_in_sparks_account_of_it() -> None:
+    account = "Job aborted ...\n  File ...\nfencepost.errors.TopicNotFound: there is no topic 'x'\n\n\tat org.apache..."
+    found = _known(Exception(account))
+    assert isinstance(found, TopicNotFound)
+    assert str(found) == "there is no topic 'x'"
+    assert isinstance(_known(Exception("fencepost.errors.WriteFailed: no")), BatchFailed)
+    assert _known(Exception("java.lang.OutOfMemoryError")) is None

@@ -1,0 +1,108 @@
+"""Who may write: over real sockets, as the workers ask."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from fencepost.client.identity import ProducerIdentity, TransactionProtocol
+from fencepost.errors import Fenced, WriteFailed
+from fencepost.spark.sink.permits import PermitDesk, Ticket, ask
+
+IDENTITY = ProducerIdentity("fencepost-shop", 7, 3, TransactionProtocol.V2)
+
+
+@pytest.fixture
+def desk() -> Iterator[PermitDesk]:
+    opened = PermitDesk("127.0.0.1", "127.0.0.1")
+    yield opened
+    opened.shut()
+
+
+def test_a_permit_carries_the_identity(desk: PermitDesk) -> None:
+    assert ask(desk.open(lambda: IDENTITY), 0, "1.0") == IDENTITY
+    assert desk.close() == 1
+
+
+def test_the_transaction_is_begun_by_the_first_that_asks(desk: PermitDesk) -> None:
+    begun: list[int] = []
+    ticket = desk.open(lambda: begun.append(1) or IDENTITY)
+    assert not begun
+    ask(ticket, 0, "1.0")
+    assert begun
+
+
+def test_a_writer_that_is_started_again_may_not_write(desk: PermitDesk) -> None:
+    ticket = desk.open(lambda: IDENTITY)
+    ask(ticket, 0, "1.0 (attempt 5)")
+    ask(ticket, 1, "1.1 (attempt 6)")
+    with pytest.raises(WriteFailed, match=r"may not write: task 1.0 \(attempt 5\) has been writing already"):
+        ask(ticket, 0, "1.0 (attempt 9)")
+    assert desk.close() == 2
+
+
+def test_of_many_that_ask_at_once_one_is_told_yes(desk: PermitDesk) -> None:
+    ticket = desk.open(lambda: IDENTITY)
+    answers: list[bool] = []
+
+    def try_it(number: int) -> None:
+        try:
+            ask(ticket, 0, str(number))
+            answers.append(True)
+        except WriteFailed:
+            answers.append(False)
+
+    threads = [threading.Thread(target=try_it, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [False] * 15 + [True]
+
+
+def test_after_the_attempt_nobody_may_write(desk: PermitDesk) -> None:
+    ticket = desk.open(lambda: IDENTITY)
+    desk.close()
+    with pytest.raises(WriteFailed, match="attempt at the batch is over"):
+        ask(ticket, 0, "1.0")
+
+
+def test_a_ticket_of_an_earlier_attempt_is_worth_nothing_in_the_next(desk: PermitDesk) -> None:
+    old = desk.open(lambda: IDENTITY)
+    desk.open(lambda: IDENTITY)
+    with pytest.raises(WriteFailed, match="is over"):
+        ask(old, 0, "1.0")
+    assert desk.close() == 0
+
+
+def test_a_stranger_gets_no_permit(desk: PermitDesk) -> None:
+    ticket = desk.open(lambda: IDENTITY)
+    with pytest.raises(WriteFailed, match="is over"):
+        ask(Ticket(ticket.host, ticket.port, "guessed"), 0, "1.0")
+    with socket.create_connection((ticket.host, ticket.port)) as connection:
+        connection.sendall(b"\x00nonsense\n")
+        assert connection.recv(100) == b""
+    assert ask(ticket, 0, "1.0") == IDENTITY
+
+
+def test_a_transaction_that_cannot_be_begun_is_told_to_writer_and_driver(desk: PermitDesk) -> None:
+    def begin() -> ProducerIdentity:
+        raise Fenced("a newer producer has the id")
+
+    with pytest.raises(WriteFailed, match="a newer producer has the id"):
+        ask(desk.open(begin), 0, "1.0")
+    assert isinstance(desk.error, Fenced)
+    assert desk.close() == 0
+
+
+def test_a_driver_out_of_reach_is_named_with_the_options_that_help(desk: PermitDesk) -> None:
+    ticket = desk.open(lambda: IDENTITY)
+    desk.shut()
+    with pytest.raises(WriteFailed, match=f"{ticket.host}:{ticket.port}.*permitHost and permitPort"):
+        ask(ticket, 0, "1.0")
+
+
+def test_a_port_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(WriteFailed, match="cannot listen"):
+        PermitDesk("127.0.0.1", "127.0.0.1", taken.getsockname()[1])
