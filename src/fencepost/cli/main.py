@@ -42,7 +42,7 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="fencepost")
 def main() -> None:
-    """A durable broker that speaks the Kafka protocol, transactions included."""
+    """Exactly-once stream processing: a transactional Kafka in one process, and pipelines on Spark."""
 
 
 @main.command()
