@@ -1,0 +1,192 @@
+"""`fencepost scenarios`: lists and plays the failures that must do no harm, and prints their stories."""
+
+import json
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fencepost.errors import FencepostError
+
+if TYPE_CHECKING:
+    from fencepost.scenarios.scenario import Scenario
+    from fencepost.scenarios.story import Item, Listener, Result
+
+NEEDED = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "rich": "rich"}
+WIDTH = 100
+ENDINGS = {"right": "✓", "wrong": "✗", "broken": "✗", "skipped": "–"}
+STYLES = {"right": "green", "wrong": "bold red", "broken": "bold red", "skipped": "yellow"}
+
+
+@click.group()
+def scenarios() -> None:
+    """Play every failure that must do no harm, and tell what happened step by step.
+
+    \b
+    Examples:
+      fencepost scenarios ls
+      fencepost scenarios run zombie
+      fencepost scenarios run 5 --kafka-lib .cache/kafka/lib     number 5 on a cluster of three Kafka nodes
+      fencepost scenarios run --all --seed 7 --json
+      fencepost scenarios run --all --bootstrap localhost:9092   what does not harm the broker
+    """
+
+
+@scenarios.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def ls(as_json: bool) -> None:
+    """List the scenarios: number, name, what happens."""
+    from fencepost.scenarios.catalogue import scenarios as known
+
+    found = known()
+    if as_json:
+        print(
+            json.dumps([{"number": s.number, "name": s.name, "line": s.line, "says": s.says} for s in found], indent=2)
+        )
+        return
+    width = max(len(scenario.name) for scenario in found)
+    for scenario in found:
+        print(f"{scenario.number}  {scenario.name:<{width}}  {scenario.line}")
+
+
+@scenarios.command()
+@click.argument("names", nargs=-1, metavar="NAME...")
+@click.option("--all", "play_all", is_flag=True, help="Play every scenario.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka that runs already: nothing is done to it.")
+@click.option(
+    "--kafka-lib",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Start Apache Kafka from the jars in DIR; three nodes of it for number 5.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Decides the random choices.")
+@click.option("--json", "as_json", is_flag=True, help="The stories as JSON on standard output.")
+def run(
+    names: tuple[str, ...],
+    play_all: bool,
+    bootstrap: str | None,
+    kafka_lib: Path | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Play scenarios by NAME or number. Exits with 1 if one of them failed.
+
+    Without --bootstrap or --kafka-lib the broker is fencepost's own, with its data in a temporary directory.
+    """
+    from fencepost.scenarios.catalogue import choose
+    from fencepost.scenarios.catalogue import scenarios as known
+    from fencepost.scenarios.play import Player, Settings
+
+    if bootstrap and kafka_lib:
+        raise click.UsageError("--bootstrap and --kafka-lib exclude each other")
+    if play_all == bool(names):
+        raise click.UsageError("name scenarios, or say --all")
+    _see_what_is_installed()
+    chosen_seed = seed if seed is not None else random.SystemRandom().randrange(2**31)
+    display = _Silent() if as_json else _Display()
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        chosen = known() if play_all else choose(names)
+        settings = Settings(chosen_seed, bootstrap, kafka_lib.absolute() if kafka_lib else None)
+        results = Player(settings, display.start, display.end).play(chosen)
+    except FencepostError as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if as_json:
+        print(json.dumps({"seed": chosen_seed, "scenarios": [result.as_dict() for result in results]}, indent=2))
+    else:
+        display.sum_up(results, chosen_seed)
+    sys.exit(1 if any(result.failed for result in results) else 0)
+
+
+def _stop(number: int, frame: object) -> None:
+    """Told to end: everything that was started ends first."""
+    sys.exit(128 + number)
+
+
+def _see_what_is_installed() -> None:
+    import importlib.util
+
+    missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
+    if missing:
+        raise click.ClickException(f"not installed: {', '.join(missing)}. pip install 'fencepost[shop]' has them")
+
+
+def _lines(text: str) -> list[str]:
+    """Long facts are lists: broken where one of their items ends."""
+    lines: list[str] = []
+    for part in text.split("; "):
+        if lines and len(lines[-1]) + len(part) < WIDTH:
+            lines[-1] += f"; {part}"
+        else:
+            lines.append(part)
+    return lines
+
+
+class _Silent:
+    """For JSON: everything comes at the end."""
+
+    def start(self, scenario: "Scenario") -> "Listener":
+        return lambda item: None
+
+    def end(self, result: "Result") -> None: ...
+
+    def sum_up(self, results: "list[Result]", seed: int) -> None: ...
+
+
+class _Display(_Silent):
+    """A story as it happens: numbered steps, what was seen, checks. In colour on a terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def start(self, scenario: "Scenario") -> "Listener":
+        self._print(f"{scenario.number}  {scenario.name}", "bold")
+        self._print(f"   {scenario.line}.")
+        self._print(f"   {scenario.says}", "dim")
+        return self._item
+
+    def _item(self, item: "Item") -> None:
+        from fencepost.scenarios.story import Fact, Step
+
+        if isinstance(item, Step):
+            self._print(f"{item.number:3}. {item.text}", "cyan")
+        elif isinstance(item, Fact):
+            for number, line in enumerate(_lines(item.text)):
+                self._print(f"       {'' if number else item.kind.value:<8} {line}", "dim")
+        elif item.holds:
+            self._print(f"     ✓ {item.text}", "green")
+        else:
+            self._print(f"     ✗ {item.text}{': ' if item.seen else ''}{item.seen}", "bold red")
+
+    def end(self, result: "Result") -> None:
+        held = sum(check.holds for check in result.checks)
+        words = {
+            "right": f"{held} checks hold",
+            "wrong": f"{len(result.checks) - held} of {len(result.checks)} checks do not hold",
+            "broken": f"could not be played: {result.reason}",
+            "skipped": f"skipped: {result.reason}",
+        }[result.ending.value]
+        mark, style = ENDINGS[result.ending.value], STYLES[result.ending.value]
+        self._print(f" {mark} {result.name}: {words} ({result.seconds:.1f} s)\n", style)
+
+    def sum_up(self, results: "list[Result]", seed: int) -> None:
+        counts: dict[str, int] = {}
+        for result in results:
+            counts[result.ending.value] = counts.get(result.ending.value, 0) + 1
+        self._print(", ".join(f"{count} {ending}" for ending, count in counts.items()) + f"; seed {seed}", "bold")
+        for result in results:
+            if result.failed:
+                self._print(f" ✗ {result.name}  again with: fencepost scenarios run {result.name} --seed {seed}")
+
+    def _print(self, text: str, style: Any = None) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text, style=style or ""))

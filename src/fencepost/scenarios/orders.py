@@ -1,0 +1,104 @@
+"""Orders to the processes of a Spark job: files in a directory, for which drivers and workers look at certain points.
+
+An order is carried out once, by whoever comes to its point first. Drivers look at every step of
+`fencepost.spark.sink.steps`; Python workers at ENCODING and WRITTEN_SOME.
+"""
+
+import enum
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+VARIABLE = "FENCEPOST_SCENARIO_ORDERS"
+
+#: A worker makes record batches; nothing of them is in Kafka.
+ENCODING = "ENCODING"
+#: A writer has a record batch in Kafka, and may have more to come.
+WRITTEN_SOME = "WRITTEN_SOME"
+
+POLL_S = 0.02
+
+
+class Action(enum.StrEnum):
+    KILL = "kill"  #: whoever looks, alone
+    KILL_EXECUTOR = "kill executor"  #: the JVM that the worker belongs to
+    WAIT = "wait"  #: until the order is withdrawn
+    FAIL = "fail"
+
+
+class Failed(Exception):
+    """As ordered."""
+
+
+class Orders:
+    """The giver's side."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def give(self, point: str, action: Action, passes: int = 0) -> None:
+        """`passes` is how often a process comes to the point before the order is for it."""
+        self.withdraw(point)
+        draft = self.directory / f".{point}"
+        draft.write_text(json.dumps({"action": action, "passes": passes}))
+        draft.rename(self.directory / point)
+
+    def taken_by(self, point: str) -> int | None:
+        """The process that carries it out, or None."""
+        try:
+            return int((self.directory / f"{point}.taken").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def withdraw(self, point: str) -> None:
+        """Whoever waits goes on."""
+        for name in (point, f"{point}.taken"):
+            (self.directory / name).unlink(missing_ok=True)
+
+
+_passed: dict[str, int] = {}
+
+
+def look(point: str) -> None:
+    """Carry out the order for this point, if there is one."""
+    where = os.environ.get(VARIABLE)
+    if not where:
+        return
+    _passed[point] = _passed.get(point, 0) + 1
+    order, taken = Path(where) / point, Path(where) / f"{point}.taken"
+    mine = Path(where) / f".{point}.{os.getpid()}"
+    try:
+        given = json.loads(order.read_text())
+        if _passed[point] <= given["passes"]:
+            return
+        order.rename(mine)  # only one can
+    except (FileNotFoundError, ValueError):
+        return
+    mine.write_text(str(os.getpid()))
+    mine.rename(taken)
+    _carry_out(Action(given["action"]), taken)
+
+
+def _carry_out(action: Action, taken: Path) -> None:
+    if action is Action.KILL:
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif action is Action.KILL_EXECUTOR:
+        os.kill(executor_of(os.getpid()), signal.SIGKILL)
+        time.sleep(60)  # the daemon ends its workers when its executor is gone
+    elif action is Action.WAIT:
+        while taken.exists():
+            time.sleep(POLL_S)
+    else:
+        raise Failed("as ordered")
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def executor_of(worker: int) -> int:
+    """A worker's parent is the daemon that forked it, and that one's is the executor."""
+    return parent_of(parent_of(worker))

@@ -1,0 +1,101 @@
+"""The scenarios that take seconds, played on our broker as `fencepost scenarios run` plays them.
+
+The slow ones are played by the command: the coordinator at every step (tests/faults does it too), pauses, Spark.
+"""
+
+import json
+import random
+
+import pytest
+from click.testing import CliRunner
+
+from fencepost.cli.main import main
+from fencepost.embedded import Broker
+from fencepost.scenarios.catalogue import choose
+from fencepost.scenarios.play import Player, Settings
+from fencepost.scenarios.scenario import Scenario
+from fencepost.scenarios.stage import NotYet, Stage
+from fencepost.scenarios.story import Ending, Kind, Result
+
+QUICK = [
+    "lost-answer",
+    "retry-after-restart",
+    "restart-idempotence-alone",
+    "restart-transactions",
+    "failed-send",
+    "zombie",
+    "loop-dies",
+    "downstream-dies",
+    "two-consumers",
+    "group-coordinator-dies",
+    "leader-dies",
+    "left-open",
+]
+
+
+def play(*scenarios: Scenario, bootstrap: str | None = None) -> list[Result]:
+    seed = random.SystemRandom().randrange(2**31)
+    return Player(Settings(seed, bootstrap), lambda scenario: lambda item: None, lambda result: None).play(
+        list(scenarios)
+    )
+
+
+def told(result: Result) -> str:
+    return json.dumps(result.as_dict(), indent=1, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_failure_does_no_harm(name: str):
+    (result,) = play(*choose([name]))
+    assert result.ending is Ending.RIGHT, told(result)
+    assert len(result.checks) >= 3
+
+
+def _promise(stage: Stage) -> None:
+    stage.tell("Something is promised.")
+    stage.check(False, "it is kept", "it is not")
+
+
+def _stumble(stage: Stage) -> None:
+    raise NotYet("something did not come about")
+
+
+def test_a_check_that_does_not_hold_and_a_scenario_that_stumbles_have_failed():
+    broken_promise, stumbling = play(
+        Scenario("promise", 1, "line", "says", _promise), Scenario("stumble", 1, "line", "says", _stumble)
+    )
+    assert broken_promise.ending is Ending.WRONG
+    assert broken_promise.failed
+    assert stumbling.ending is Ending.BROKEN
+    assert stumbling.reason == "something did not come about"
+
+
+def test_somebody_elses_broker_is_not_harmed_and_names_are_of_this_run_only():
+    with Broker() as broker:
+        first, second, skipped = play(
+            *choose(["zombie", "lost-answer", "leader-dies"]), bootstrap=broker.bootstrap_servers
+        )
+        assert broker.running
+        (again,) = play(*choose(["zombie"]), bootstrap=broker.bootstrap_servers)
+    assert [first.ending, second.ending, again.ending] == [Ending.RIGHT] * 3, told(first) + told(again)
+    assert skipped.ending is Ending.SKIPPED
+    assert "not ours to harm" in skipped.reason
+
+
+def test_the_story_has_epochs_the_coordinators_log_the_lso_and_both_readers():
+    done = CliRunner().invoke(main, ["scenarios", "run", "zombie", "--seed", "7", "--json"])
+    assert done.exit_code == 0, done.output
+    (story,) = json.loads(done.output)["scenarios"]
+    assert (story["name"], story["seed"], story["ending"]) == ("zombie", 7, "right")
+    facts = {item["fact"] for item in story["story"] if "fact" in item}
+    assert facts >= {kind.value for kind in (Kind.EPOCHS, Kind.LOG, Kind.LSO, Kind.READERS, Kind.OFFSETS, Kind.ANSWER)}
+    logs = [item["data"]["records"] for item in story["story"] if item.get("fact") == "log"]
+    assert {"Empty", "Ongoing", "PrepareAbort", "CompleteAbort"} <= {record["state"] for log in logs for record in log}
+
+
+def test_text_is_told_step_by_step():
+    done = CliRunner().invoke(main, ["scenarios", "run", "lost-answer", "--seed", "7"])
+    assert done.exit_code == 0, done.output
+    assert "  1. An idempotent producer gets an id" in done.output
+    assert "✓ lost-answer: 7 checks hold" in done.output
+    assert "seed 7" in done.output
