@@ -60,6 +60,8 @@ PAUSE_MAX_S = 10.0
 #: A cluster that has answered once may be away for so long, being restarted.
 PATIENCE_MS = 60_000
 
+#: A batch that outlasted its transaction twice will do it again.
+TIMEOUTS_MAX = 2
 #: What may be gone when the batch is done again.
 AGAIN = (WriteFailed, TransactionFailed, OutcomeUnknown, GaveUp, ConnectionLost, BootstrapFailed)
 
@@ -109,7 +111,7 @@ class Pipeline:
     # -- a batch -----------------------------------------------------------------------------------------------------
 
     def _do(self, df: "DataFrame", batch: MicroBatch) -> None:
-        aborted = 0
+        aborted = timeouts = 0
         reasons: list[str] = []
         while True:
             try:
@@ -126,7 +128,8 @@ class Pipeline:
                     self.close()
                     raise
                 reasons.append(str(error))
-                if len(reasons) >= self.settings.attempts_max or _is_hopeless(error, reasons):
+                timeouts += isinstance(error, TransactionTimedOut)
+                if len(reasons) >= self.settings.attempts_max or timeouts >= TIMEOUTS_MAX:
                     self.close()
                     raise self._failed(batch, reasons, error) from error
             pause_s = min(PAUSE_MAX_S, PAUSE_S * 2 ** (len(reasons) - 1)) * random.uniform(0.5, 1.0)
@@ -292,8 +295,3 @@ def timed_out(identity: ProducerIdentity, open_for_s: float, settings: SinkSetti
         f"transaction {identity} was open for {open_for_s:.1f} s, longer than transaction.timeout.ms="
         f"{settings.transaction_timeout_ms}, and has been aborted: raise that setting, or make batches smaller"
     )
-
-
-def _is_hopeless(error: Exception, reasons: list[str]) -> bool:
-    """A batch that outlasted its timeout twice will do it again."""
-    return isinstance(error, TransactionTimedOut) and len(reasons) > 1
