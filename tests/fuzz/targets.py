@@ -153,7 +153,7 @@ def _decode_produce(data: bytes) -> None:
         for data in topic.partition_data
     ]
     if [
-        (part.topic or by_table.topic_data[0].topic_id, part.partition, part.records) for part in by_hand.partitions
+        (topic or by_table.topic_data[0].topic_id, index, records) for topic, index, records in by_hand.partitions
     ] != said:
         raise Wrong(f"Produce v{version} is read differently by hand and by table")
 

@@ -23,7 +23,7 @@ def test_every_version_is_read_as_it_was_meant(version, transactional_id):
 
     read = produce.decode_request(version, memoryview(body), 0)
     assert (read.transactional_id, read.acks, read.timeout_ms) == (transactional_id, -1, 1234)
-    assert [(p.topic, p.partition, bytes(p.records or b"")) for p in read.partitions] == [
+    assert [(topic, partition, bytes(records or b"")) for topic, partition, records in read.partitions] == [
         (first, 0, b"head" + b"x" * 300), (first, 7, b"whole"), (second, 2, b"other"),
     ]  # fmt: skip
 
