@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient
 
 from bench.harness import brokers, java
 from bench.harness.brokers import Server
+from fencepost.scenarios import orders
+from fencepost.scenarios.orders import Action, Orders
 from fencepost.spark.sink.steps import Step
 from tests.compat.tools import Tool
 from tests.conftest import APACHE_SETTINGS, topic_maker, unique
-from tests.spark.faults import orders
 from tests.spark.faults.driver import Plan
-from tests.spark.faults.orders import Action
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 
 BATCH_RECORDS = 150
@@ -75,12 +75,12 @@ def test_a_pipeline_whose_driver_is_killed_again_and_again(make_scene: Callable[
     for point in (orders.WRITTEN_SOME, orders.ENDTXN_SENT, Step.COMMITTED.name):
         home = scene.new_home()
         if point == orders.WRITTEN_SOME:
-            orders.give(home / "orders", point, Action.WAIT)
+            Orders(home / "orders").give(point, Action.WAIT)
             driver = scene.start(home)
             driver.wait_for_order(point)
             driver.kill()
         else:
-            orders.give(home / "orders", point, Action.KILL_GROUP)
+            Orders(home / "orders").give(point, Action.KILL_GROUP)
             scene.start(home).wait_until_killed()
         scene.check.assert_whole()
     scene.start().wait_until_done()

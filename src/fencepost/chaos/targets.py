@@ -134,12 +134,7 @@ class ApacheKafka(Target):
     name = "Apache Kafka"
 
     def __init__(self, library: Path, directory: Path) -> None:
-        java = shutil.which("java", path=os.pathsep.join(_java_places()))
-        if java is None:
-            raise TargetFailed("java was not found: Apache Kafka needs Java 17 or later")
-        if not any(library.glob("kafka_2.13-*.jar")):
-            raise TargetFailed(f"Apache Kafka's jars are not in {library}")
-        self._java = java
+        self._java = find_java(library)
         self._library = library
         self._directory = directory
         self._port, self._controller_port = _free_port(), _free_port()
@@ -207,7 +202,7 @@ class ApacheKafka(Target):
 
     def _format(self, properties: Path) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        (self._directory / "log4j2.properties").write_text(_LOGGING)
+        (self._directory / "log4j2.properties").write_text(logging_properties("warn"))
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -286,12 +281,21 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _java_places() -> list[str]:
+def find_java(library: Path) -> str:
+    """The Java that runs Apache Kafka from these jars; TargetFailed where one of the two is missing."""
     home = os.environ.get("JAVA_HOME")
-    return [*([f"{home}/bin"] if home else []), os.environ.get("PATH", "")]
+    places = [*([f"{home}/bin"] if home else []), os.environ.get("PATH", "")]
+    java = shutil.which("java", path=os.pathsep.join(places))
+    if java is None:
+        raise TargetFailed("java was not found: Apache Kafka needs Java 17 or later")
+    if not any(library.glob("kafka_2.13-*.jar")):
+        raise TargetFailed(f"Apache Kafka's jars are not in {library}")
+    return java
 
 
-_LOGGING = """\
+def logging_properties(level: str) -> str:
+    """For log4j2: everything from this level on goes to standard error."""
+    return f"""\
 status = error
 appenders = stderr
 appender.stderr.type = Console
@@ -299,6 +303,6 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = warn
+rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
 """

@@ -6,66 +6,28 @@ a few milliseconds of it, and after its answer. Another node takes over each tim
 
 import time
 
-from fencepost.client.cluster import METADATA, Coordinates, TopicPartition
+from fencepost.client.cluster import METADATA, Coordinates
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ConnectionLost, ErrorCode, InvariantBroken
+from fencepost.scenarios.books import Books
 from fencepost.scenarios.kafka_cluster import NODES, KafkaCluster
 from fencepost.scenarios.raw import RawProducer
 from fencepost.scenarios.stage import Stage
-from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
 
 #: How long after EndTxn was sent the coordinator dies; None for before it is sent.
 MOMENTS_MS = (None, 0, 2, 5, 10, 50)
 FAILOVER_S = 120.0
 
 
-class _Transaction:
-    """One purchase after the other, each in every output."""
-
-    def __init__(self, stage: Stage) -> None:
-        names = stage.topics(INVOICES, SHIPMENTS, PURCHASES, partitions=2)
-        self.outputs = [TopicPartition(name, n) for name in names[:2] for n in (0, 1)]
-        self.purchases = TopicPartition(names[2], 0)
-        self.group = stage.name("group")
-        self.committed: list[str] = []
-        self.offset = -1
-
-    def write(self, producer: RawProducer, number: int) -> list[ErrorCode]:
-        codes = [producer.prepare(self.outputs, self.group)]
-        codes += [producer.produce(where, [str(number)]).code for where in self.outputs]
-        return [*codes, producer.commit_offsets(self.group, {self.purchases: number})]
-
-    def check(self, stage: Stage, number: int, *, commit: bool) -> None:
-        if commit:
-            self.committed.append(str(number))
-            self.offset = number
-        stage.eventually(
-            lambda: all(found.lso == found.end for found in stage.view.ends(self.outputs).values()),
-            "markers are written",
-            FAILOVER_S,
-        )
-        wrong = []
-        for topic in sorted({where.topic for where in self.outputs}):
-            seen = stage.read(topic)
-            for partition in (0, 1):
-                values = [entry.value.decode() for entry in seen if entry.partition == partition]
-                if values != self.committed:
-                    wrong.append(f"{stage.short(topic)}-{partition} shows {values}")
-
-        def offset() -> int | None:
-            found = stage.view.committed(self.group, [self.purchases], stable=True)[str(self.purchases)]
-            return found if isinstance(found, int) else None
-
-        found = stage.eventually(offset, "a stable offset", FAILOVER_S)
-        if found != self.offset:
-            wrong.append(f"the offset is {found} instead of {self.offset}")
-        word = "commit" if commit else "abort"
-        stage.check(not wrong, f"every partition and the group's offset show the {word}", "; ".join(wrong))
+def _check(stage: Stage, books: Books, number: int, *, commit: bool) -> None:
+    books.note(number, commit=commit)
+    word = "commit" if commit else "abort"
+    books.check(stage, f"every partition and the group's offset show the {word}", FAILOVER_S)
 
 
 def coordinator_dies(stage: Stage) -> None:
     cluster = _cluster(stage)
-    shop = _Transaction(stage)
+    books = Books.open(stage)
     name = stage.name("shop")
     moments = [*MOMENTS_MS]
     stage.random.shuffle(moments)
@@ -74,7 +36,7 @@ def coordinator_dies(stage: Stage) -> None:
         word = "commit" if commit else "abort"
         producer = _producer(stage, number)
         producer.init(name, 120_000)
-        codes = shop.write(producer, number)
+        codes = books.write(producer, number)
         node = _coordinator(stage, Coordinates.TRANSACTION, name)
         when = "before EndTxn" if moment_ms is None else f"{moment_ms} ms after EndTxn was sent"
         stage.tell(f"{word}, protocol {producer.protocol}: node {node}, the coordinator, is killed {when}.")
@@ -99,44 +61,44 @@ def coordinator_dies(stage: Stage) -> None:
         _await_logged(stage, name, done)
         states = stage.show_log(name)[-2:]
         stage.check(states == [done.replace("Complete", "Prepare"), done], f"the log ends with {done}", states)
-        shop.check(stage, number, commit=commit)
+        _check(stage, books, number, commit=commit)
         _heal(stage, cluster, node)
 
 
 def group_coordinator_dies(stage: Stage) -> None:
     cluster = _cluster(stage)
-    shop = _Transaction(stage)
+    books = Books.open(stage)
     for number, commit in ((1, True), (2, False)):
         word = "commit" if commit else "abort"
         producer = _producer(stage, number)
         producer.init(stage.name("shop"), 120_000)
-        codes = shop.write(producer, number)
+        codes = books.write(producer, number)
         stage.check(not any(codes), "the transaction is written", [code.name for code in codes])
-        node = _coordinator(stage, Coordinates.GROUP, shop.group)
+        node = _coordinator(stage, Coordinates.GROUP, books.group)
         stage.tell(f"Offset {number} is pending. Node {node}, the group coordinator, is killed.")
-        stage.show_offsets(shop.group, [shop.purchases], stable=True)
+        stage.show_offsets(books.group, [books.purchases], stable=True)
         cluster.kill_node(node)
-        pending = stage.show_offsets(shop.group, [shop.purchases], stable=True)
-        stage.note(f"node {_coordinator(stage, Coordinates.GROUP, shop.group)} coordinates now")
+        pending = stage.show_offsets(books.group, [books.purchases], stable=True)
+        stage.note(f"node {_coordinator(stage, Coordinates.GROUP, books.group)} coordinates now")
         unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT.name
-        stage.check(pending == {str(shop.purchases): unstable}, "the next coordinator knows it as pending", pending)
+        stage.check(pending == {str(books.purchases): unstable}, "the next coordinator knows it as pending", pending)
         stage.tell(f"The producer ends the transaction: {word}.")
         code = producer.end(commit=commit)
         stage.check(not code, f"EndTxn({word}) is carried out", code.name)
         stage.show_log(stage.name("shop"))
-        shop.check(stage, number, commit=commit)
-        stage.show_offsets(shop.group, [shop.purchases], stable=True)
+        _check(stage, books, number, commit=commit)
+        stage.show_offsets(books.group, [books.purchases], stable=True)
         _heal(stage, cluster, node)
 
 
 def leader_dies(stage: Stage) -> None:
     cluster = _cluster(stage)
-    shop = _Transaction(stage)
+    books = Books.open(stage)
     for number in (1, 2):
-        where = stage.random.choice(shop.outputs)
+        where = stage.random.choice(books.outputs)
         producer = _producer(stage, number)
         producer.init(stage.name("shop"), 120_000)
-        codes = shop.write(producer, number)
+        codes = books.write(producer, number)
         stage.check(not any(codes), "the transaction is written", [code.name for code in codes])
         stage.cluster.forget_topic(where.topic)
         node = cluster.node_at(stage.cluster.leader_address(*where))
@@ -154,7 +116,7 @@ def leader_dies(stage: Stage) -> None:
         code = producer.end(commit=True)
         stage.check(not code, "the transaction commits", code.name)
         stage.show_log(stage.name("shop"))
-        shop.check(stage, number, commit=True)
+        _check(stage, books, number, commit=True)
         _heal(stage, cluster, node)
 
 

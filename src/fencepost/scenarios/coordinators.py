@@ -4,16 +4,12 @@ One process is coordinator of transactions, coordinator of groups and leader of 
 with it. `cluster_failures` plays the same on three nodes of Apache Kafka.
 """
 
-from dataclasses import dataclass, field
-
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ConnectionLost, ErrorCode
 from fencepost.scenarios import cluster_failures
-from fencepost.scenarios.raw import RawProducer
+from fencepost.scenarios.books import Books
 from fencepost.scenarios.scenario import Needs, Scenario
 from fencepost.scenarios.stage import Stage
-from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
 
 #: The numbered steps at which our broker can be told to end itself.
 STEPS = {
@@ -27,62 +23,6 @@ STEPS = {
     "ANSWERED": "the answer is about to leave",
     "COMPLETE_DURABLE": "nothing is left to recover",
 }
-
-
-@dataclass(slots=True)
-class Books:
-    """What has to be there in the end."""
-
-    group: str
-    purchases: TopicPartition
-    outputs: list[TopicPartition]
-    committed: list[str] = field(default_factory=list)
-    offset: int = -1
-
-    @classmethod
-    def open(cls, stage: Stage) -> "Books":
-        invoices, shipments = stage.topics(INVOICES, SHIPMENTS, partitions=2)
-        (purchases,) = stage.topics(PURCHASES)
-        outputs = [TopicPartition(name, n) for name in (invoices, shipments) for n in (0, 1)]
-        return cls(stage.name("group"), TopicPartition(purchases, 0), outputs)
-
-    def write(self, producer: RawProducer, number: int) -> list[ErrorCode]:
-        """Purchase `number`: a record for every output, and an offset."""
-        codes = [producer.prepare(self.outputs, self.group)]
-        codes += [producer.produce(where, [self.value(number)]).code for where in self.outputs]
-        codes.append(producer.commit_offsets(self.group, {self.purchases: number}))
-        return codes
-
-    def value(self, number: int) -> str:
-        return f'{{"purchaseId":{number}}}'
-
-    def note(self, number: int, *, commit: bool) -> None:
-        if commit:
-            self.committed.append(self.value(number))
-            self.offset = number
-
-    def check(self, stage: Stage, what: str) -> None:
-        """Every output shows the same, and the offset agrees."""
-        stage.eventually(
-            lambda: all(found.lso == found.end for found in stage.view.ends(self.outputs).values()),
-            "markers are written",
-        )
-        wrong = []
-        for topic in sorted({where.topic for where in self.outputs}):
-            seen = stage.read(topic)
-            for partition in (0, 1):
-                values = [entry.value.decode() for entry in seen if entry.partition == partition]
-                if values != self.committed:
-                    wrong.append(f"{topic}-{partition} shows {values[-3:]}")
-
-        def offset() -> int | None:
-            found = stage.view.committed(self.group, [self.purchases], stable=True)[str(self.purchases)]
-            return found if isinstance(found, int) else None
-
-        found = stage.eventually(offset, "a stable offset")
-        if found != self.offset:
-            wrong.append(f"the offset is {found} instead of {self.offset}")
-        stage.check(not wrong, what, "; ".join(wrong))
 
 
 def coordinator_dies(stage: Stage) -> None:

@@ -5,8 +5,6 @@ scenario waits for them: a dead broker is noticed after BROKER_SESSION_MS.
 """
 
 import contextlib
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from fencepost.chaos.targets import SETTINGS, Target, TargetFailed, answers
+from fencepost.chaos.targets import SETTINGS, Target, TargetFailed, answers, find_java, logging_properties
 from fencepost.client.settings import Address
 
 NODES = (1, 2, 3)
@@ -29,12 +27,7 @@ class KafkaCluster(Target):
     name = "Apache Kafka, three nodes"
 
     def __init__(self, library: Path, directory: Path) -> None:
-        java = shutil.which("java", path=os.pathsep.join(_java_places()))
-        if java is None:
-            raise TargetFailed("java was not found: Apache Kafka needs Java 17 or later")
-        if not any(library.glob("kafka_2.13-*.jar")):
-            raise TargetFailed(f"Apache Kafka's jars are not in {library}")
-        self._java = java
+        self._java = find_java(library)
         self._library = library
         self._directory = directory
         ports = _free_ports(2 * len(NODES))
@@ -141,7 +134,7 @@ class KafkaCluster(Target):
 
     def _format(self, node: int, properties: Path) -> None:
         properties.parent.mkdir(parents=True, exist_ok=True)
-        (self._directory / "log4j2.properties").write_text(_LOGGING)
+        (self._directory / "log4j2.properties").write_text(logging_properties("error"))
         settings = {
             "process.roles": "broker,controller",
             "node.id": str(node),
@@ -180,21 +173,3 @@ def _free_ports(count: int) -> list[int]:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [int(probe.getsockname()[1]) for probe in probes]
-
-
-def _java_places() -> list[str]:
-    home = os.environ.get("JAVA_HOME")
-    return [*([f"{home}/bin"] if home else []), os.environ.get("PATH", "")]
-
-
-_LOGGING = """\
-status = error
-appenders = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = [%d] %p %m (%c)%n
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-"""

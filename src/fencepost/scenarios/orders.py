@@ -1,7 +1,7 @@
 """Orders to the processes of a Spark job: files in a directory, for which drivers and workers look at certain points.
 
 An order is carried out once, by whoever comes to its point first. Drivers look at every step of
-`fencepost.spark.sink.steps`; Python workers at ENCODING and WRITTEN_SOME.
+`fencepost.spark.sink.steps`, and at ENDTXN_SENT if they can; Python workers at ENCODING and WRITTEN_SOME.
 """
 
 import enum
@@ -13,6 +13,8 @@ from pathlib import Path
 
 VARIABLE = "FENCEPOST_SCENARIO_ORDERS"
 
+#: The request that commits has left, nobody has read the answer.
+ENDTXN_SENT = "ENDTXN_SENT"
 #: A worker makes record batches; nothing of them is in Kafka.
 ENCODING = "ENCODING"
 #: A writer has a record batch in Kafka, and may have more to come.
@@ -23,6 +25,7 @@ POLL_S = 0.02
 
 class Action(enum.StrEnum):
     KILL = "kill"  #: whoever looks, alone
+    KILL_GROUP = "kill group"  #: a driver with its JVM
     KILL_EXECUTOR = "kill executor"  #: the JVM that the worker belongs to
     WAIT = "wait"  #: until the order is withdrawn
     FAIL = "fail"
@@ -85,6 +88,8 @@ def look(point: str) -> None:
 def _carry_out(action: Action, taken: Path) -> None:
     if action is Action.KILL:
         os.kill(os.getpid(), signal.SIGKILL)
+    elif action is Action.KILL_GROUP:
+        os.killpg(0, signal.SIGKILL)
     elif action is Action.KILL_EXECUTOR:
         os.kill(executor_of(os.getpid()), signal.SIGKILL)
         time.sleep(60)  # the daemon ends its workers when its executor is gone

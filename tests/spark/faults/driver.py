@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.faults import orders
+from fencepost.scenarios import orders
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +108,7 @@ def main() -> int:
     plan = Plan(**json.loads(sys.argv[1]))
     obey()
     conf = {
-        "spark.python.daemon.module": "tests.spark.faults.daemon",
+        "spark.python.daemon.module": "fencepost.scenarios.spark_daemon",
         "spark.sql.streaming.pollingDelay": "10",
         **plan.conf,
     }

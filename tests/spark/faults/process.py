@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fencepost.scenarios import orders
+from fencepost.scenarios.orders import Orders
 from tests.conftest import ROOT, wait_until
-from tests.spark.faults import orders
 from tests.spark.faults.driver import Plan
 
 TIMEOUT_S = 300.0
@@ -66,10 +67,10 @@ class DriverProcess:
         """Until an order has been taken."""
 
         def is_taken() -> bool:
-            return orders.is_taken(self.orders, point) or self._process.poll() is not None
+            return Orders(self.orders).taken_by(point) is not None or self._process.poll() is not None
 
         wait_until(is_taken, f"the order for {point} is taken", TIMEOUT_S)
-        assert orders.is_taken(self.orders, point), f"the driver ended before {point}:\n{self.story()}"
+        assert Orders(self.orders).taken_by(point) is not None, f"the driver ended before {point}:\n{self.story()}"
 
     def wait_for_event(self, name: str, batch: int | None = None) -> dict[str, Any]:
         def find() -> dict[str, Any] | None:

@@ -6,9 +6,9 @@ one more batch and dies at the next step. Nothing is torn at any time, and in th
 
 import pytest
 
+from fencepost.scenarios import orders
+from fencepost.scenarios.orders import Action, Orders
 from fencepost.spark.sink.steps import Step
-from tests.spark.faults import orders
-from tests.spark.faults.orders import Action
 from tests.spark.faults.scene import Scene
 
 BATCH_RECORDS = 150
@@ -34,13 +34,13 @@ def test_a_driver_that_is_killed_at_each_step_leaves_every_record_in_effect_once
     for number, (point, action) in enumerate(DEATHS):
         home = scene.new_home()
         if point in (orders.ENCODING, orders.WRITTEN_SOME):
-            orders.give(home / "orders", point, Action.WAIT)
+            Orders(home / "orders").give(point, Action.WAIT)
             driver = scene.start(home, batch_records=BATCH_RECORDS)
             driver.wait_for_order(point)
             driver.kill()
         else:
             # In its second batch, so that it has done one; it is fenced only once.
-            orders.give(home / "orders", point, action, passes=0 if point == Step.FENCED.name else 1)
+            Orders(home / "orders").give(point, action, passes=0 if point == Step.FENCED.name else 1)
             driver = scene.start(home, batch_records=BATCH_RECORDS)
             driver.wait_until_killed()
         scene.check.assert_whole()

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import AdminClient
 
+from fencepost.scenarios import orders
+from fencepost.scenarios.orders import Action, Orders
 from tests.conftest import RunningBroker, topic_maker, wait_until
-from tests.spark.faults import orders
-from tests.spark.faults.orders import Action
 from tests.spark.faults.process import TIMEOUT_S, DriverProcess
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 
@@ -43,11 +43,11 @@ def wait_until_processed(scene: Scene, driver: DriverProcess) -> None:
 
 def fault(scene: Scene, driver: DriverProcess, point: str, action: Action) -> None:
     """Something happens while the next numbers are processed; they are processed all the same."""
-    orders.give(driver.orders, point, action)
+    Orders(driver.orders).give(point, action)
     scene.check.write(RECORDS)
     driver.wait_for_order(point)
     wait_until_processed(scene, driver)
-    orders.go_on(driver.orders, point)
+    Orders(driver.orders).withdraw(point)
 
 
 @pytest.mark.timeout(1200)
@@ -78,12 +78,12 @@ def test_a_pipeline_survives_its_broker(
     driver = scene.start()
     wait_until_processed(scene, driver)
     for point in (orders.WRITTEN_SOME, "COMMITTING"):
-        orders.give(driver.orders, point, Action.WAIT)
+        Orders(driver.orders).give(point, Action.WAIT)
         scene.check.write(RECORDS)
         driver.wait_for_order(point)
         broker.kill()
         broker.start()
-        orders.go_on(driver.orders, point)
+        Orders(driver.orders).withdraw(point)
         wait_until_processed(scene, driver)
     broker.kill()
     broker.start()

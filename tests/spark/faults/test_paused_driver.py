@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+from fencepost.scenarios import orders
+from fencepost.scenarios.orders import Action, Orders
 from tests.spark.faults import driver as program
-from tests.spark.faults import orders
-from tests.spark.faults.orders import Action
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 
 RECORDS = 400
@@ -23,11 +23,11 @@ def test_a_driver_that_wakes_up_beside_its_successor_is_refused(
     scene = make_scene(options={**SMALL_RECORD_BATCHES, "transactionProtocol": protocol}, batch_records=RECORDS)
     scene.check.write(RECORDS)
     home = scene.new_home()
-    orders.give(home / "orders", point, Action.WAIT)
+    Orders(home / "orders").give(point, Action.WAIT)
     zombie = scene.start(home)
     zombie.wait_for_order(point)
     zombie.pause()
-    orders.go_on(zombie.orders, point)
+    Orders(zombie.orders).withdraw(point)
     successor = program.start(spark, scene.plan)
     assert successor.awaitTermination(300)
     scene.check.assert_complete()
@@ -51,11 +51,11 @@ def test_a_transaction_that_outlasts_its_timeout_while_it_is_written_names_the_s
     scene = make_scene(options=options, batch_records=RECORDS)
     scene.check.write(RECORDS)
     home = scene.new_home()
-    orders.give(home / "orders", orders.WRITTEN_SOME, Action.WAIT)
+    Orders(home / "orders").give(orders.WRITTEN_SOME, Action.WAIT)
     driver = scene.start(home)
     driver.wait_for_order(orders.WRITTEN_SOME)
     scene.check.wait_until_settled()  # the coordinator has aborted it
-    orders.go_on(driver.orders, orders.WRITTEN_SOME)
+    Orders(driver.orders).withdraw(orders.WRITTEN_SOME)
     said = driver.wait_until_failed()
     assert "transaction.timeout.ms=1000" in said
     assert scene.check.assert_whole() == 0
