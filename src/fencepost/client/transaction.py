@@ -331,10 +331,7 @@ class SharedTransaction:
             self._state, self._in_doubt = _State.SPENT, False
             if 1000 * open_for_s < self._timeout_ms:
                 return TransactionFailed(f"transaction {identity} was aborted: another producer asked for its id")
-            return TransactionTimedOut(
-                f"transaction {identity} was open for {open_for_s:.1f} s, longer than transaction.timeout.ms="
-                f"{self._timeout_ms}, and has been aborted: raise that setting, or make batches smaller"
-            )
+            return timed_out(identity, open_for_s, self._timeout_ms)
         if code is ErrorCode.INVALID_TXN_STATE:
             self._state, self._in_doubt = _State.SPENT, False
             return TransactionFailed(f"transaction {identity} is not open, so it cannot be committed: {code.name}")
@@ -384,6 +381,13 @@ class SharedTransaction:
             return None
         found = answer.transaction_states[0]
         return None if code else _Owner(found.producer_id, found.producer_epoch, found.transaction_state)
+
+
+def timed_out(identity: ProducerIdentity, open_for_s: float, timeout_ms: int) -> TransactionTimedOut:
+    return TransactionTimedOut(
+        f"transaction {identity} was open for {open_for_s:.1f} s, longer than transaction.timeout.ms={timeout_ms}, and "
+        "has been aborted: raise that setting, or make batches smaller"
+    )
 
 
 def _who(identity: ProducerIdentity) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def fault(scene: Scene, driver: DriverProcess, point: str, action: Action) -> No
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("small_batch", ["0", "100000"], ids=["two stages", "one stage"])
 def test_a_pipeline_survives_its_workers(make_scene: Callable[..., Scene], small_batch: str) -> None:
-    options = {**ALL_WRITE, "smallBatchRecords": small_batch}
+    options = {**ALL_WRITE, "smallBatchRecords": small_batch, "kafka.transaction.timeout.ms": "10000"}
     scene = make_scene(master="local[2,4]", is_endless=True, batch_records=RECORDS, options=options)
     scene.check.write(RECORDS)
     driver = scene.start()
@@ -62,6 +62,7 @@ def test_a_pipeline_survives_its_workers(make_scene: Callable[..., Scene], small
     fault(scene, driver, orders.ENCODING, Action.FAIL)
     fault(scene, driver, orders.WRITTEN_SOME, Action.KILL)
     fault(scene, driver, orders.WRITTEN_SOME, Action.FAIL)
+    fault(scene, driver, orders.WRITTEN_SOME, Action.WAIT)  # for ever; its transaction ends, and so does its job
 
 
 @pytest.mark.timeout(1200)

@@ -13,7 +13,9 @@ import fencepost.errors
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import TopicShape
 from fencepost.client.identity import ProducerIdentity
+from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, ConfigError, FencepostError, TopicNotFound, WriteFailed
+from fencepost.spark.sink.deadline import Deadline
 from fencepost.spark.sink.permits import PermitDesk
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.stages import (
@@ -76,20 +78,23 @@ class WriteJob:
         """Write all rows. `rows_max` bounds the input rows, where that is known; `begin` opens the transaction."""
         rows = select_columns(df, self._settings.topic)
         begun: list[ProducerIdentity] = []
-        started_s: list[float] = []
+        deadline = Deadline(rows.sparkSession.sparkContext, self._settings.transaction_timeout_ms / 1000)
 
         def begin_once() -> ProducerIdentity:
             if not begun:
                 begun.append(begin())
-                started_s.append(time.monotonic())
+                deadline.start()
             return begun[0]
 
         ticket = self._desk.open(begin_once)
         try:
-            results = self._plan(rows, rows_max, ticket).collect()
+            with deadline:
+                results = self._plan(rows, rows_max, ticket).collect()
         except Exception as error:
             granted = self._desk.close()
             self._shapes.clear()
+            if deadline.has_passed:
+                raise timed_out(begun[0], deadline.elapsed_s, self._settings.transaction_timeout_ms) from error
             if self._desk.error is not None:
                 raise self._desk.error from error
             if granted:
@@ -100,8 +105,8 @@ class WriteJob:
             raise known from None
         finally:
             self._desk.close()
-        write_ms = (time.monotonic() - started_s[0]) * 1000 if started_s else 0.0
-        return self._sum([Result(*row) for row in results], write_ms, identity=begun[0] if begun else None)
+        identity = begun[0] if begun else None
+        return self._sum([Result(*row) for row in results], 1000 * deadline.elapsed_s, identity=identity)
 
     def _plan(self, rows: "DataFrame", rows_max: int | None, ticket: Any) -> "DataFrame":
         settings = self._settings

@@ -5,6 +5,7 @@ what happened                           what is done
 ======================================  ================================================================================
 a task failed before it might write     Spark has tried it again as it does with any; the query fails with its error
 a writer failed, or was started twice   abort, a new epoch, the whole batch again, a few times with pauses
+a writer is stuck, the timeout passes   its job is cancelled; the same, once
 the commit was refused for certain      the same
 the commit may have been carried out    never abort: reclaim the id, read what is committed; then done, or again
 another producer has the id             stop at once and undo nothing: a successor is at work
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 from fencepost.client.cluster import Cluster, TopicPartition
 from fencepost.client.groups import CommittedOffset, committed_offsets
 from fencepost.client.identity import ProducerIdentity
-from fencepost.client.transaction import AbortedBy, SharedTransaction
+from fencepost.client.transaction import AbortedBy, SharedTransaction, timed_out
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import (
     BatchFailed,
@@ -203,7 +204,9 @@ class Pipeline:
             by = transaction.abort()
         except FencepostError:
             return error
-        return timed_out(transaction.identity, open_for_s, self.settings) if by is AbortedBy.TIMEOUT else error
+        if by is not AbortedBy.TIMEOUT:
+            return error
+        return timed_out(transaction.identity, open_for_s, self.settings.transaction_timeout_ms)
 
     def _undo(self, batch: MicroBatch, error: Exception) -> int:
         """Make certain that nothing of the attempt remains. Gives how many transactions that undid."""
@@ -288,10 +291,3 @@ class Pipeline:
         return BatchFailed(
             f"pipeline {self.name!r}: batch {batch.batch_id} failed {len(reasons)} times, and {outcome}: {tries}"
         )
-
-
-def timed_out(identity: ProducerIdentity, open_for_s: float, settings: SinkSettings) -> TransactionTimedOut:
-    return TransactionTimedOut(
-        f"transaction {identity} was open for {open_for_s:.1f} s, longer than transaction.timeout.ms="
-        f"{settings.transaction_timeout_ms}, and has been aborted: raise that setting, or make batches smaller"
-    )

@@ -1,0 +1,52 @@
+"""The end of a job whose transaction has outlasted its timeout: the coordinator aborts it, so why wait for a writer?
+
+A writer that is stuck (its machine stopped, its disk gone) would otherwise hold the batch up for ever: a second copy of
+it is refused its permit, and Spark waits for the first.
+"""
+
+import threading
+import time
+import uuid
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+class Deadline:
+    """Around the jobs that the calling thread runs. Spark is told to cancel them when the time is over."""
+
+    def __init__(self, context: "SparkContext", timeout_s: float) -> None:
+        self._context = context
+        self._timeout_s = timeout_s
+        self._tag = f"fencepost-{uuid.uuid4()}"
+        self._started_s = 0.0
+        self._timer: threading.Timer | None = None
+        self.has_passed = False
+
+    def __enter__(self) -> Self:
+        self._context.addJobTag(self._tag)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._context.removeJobTag(self._tag)
+
+    def start(self) -> None:
+        """From now on the time counts. Any thread may say so."""
+        self._started_s = time.monotonic()
+        self._timer = threading.Timer(self._timeout_s, self._pass)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._started_s if self._timer is not None else 0.0
+
+    def _pass(self) -> None:
+        self.has_passed = True
+        self._context.cancelJobsWithTag(self._tag)
