@@ -45,6 +45,9 @@ KNOWN = (
     "kafkaConsumer.pollTimeoutMs",
 )
 DEFAULT_MAX_DELAY_MS = 15 * 60_000
+#: Spark's source has no limit: the first batch on a topic that is old reads all of it, in what would be one
+#: transaction, which can only last so long.
+DEFAULT_MAX_OFFSETS = 1_000_000
 TIMES_EXAMPLE = '{"topic": {"0": 1700000000000}}'
 
 
@@ -117,7 +120,7 @@ def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
     kafka = given.kafka()
     start, end = _starting(given, kind), _ending(given, kind)
     group = _group(given)
-    most, least = _limits(given)
+    most, least = _limits(given, kind)
     if start is Edge.COMMITTED and group is None:
         raise ConfigError("startingOffsets = 'committed' needs the group whose offsets to use: option 'kafka.group.id'")
     return SourceOptions(
@@ -251,8 +254,10 @@ def _refuse(bound: Bound, edge: Edge, number: int, reason: str) -> None:
 # -- the rest --------------------------------------------------------------------------------------------------------
 
 
-def _limits(given: Options) -> tuple[int | None, int | None]:
+def _limits(given: Options, kind: ReadKind) -> tuple[int | None, int | None]:
     most, least = given.integer("maxOffsetsPerTrigger"), given.integer("minOffsetsPerTrigger")
+    if most is None and kind is ReadKind.STREAM:
+        return max(DEFAULT_MAX_OFFSETS, least or 0), least
     if most is not None and least is not None and least > most:
         raise ConfigError(
             f"the value of minOffsetsPerTrigger ({least}) must be less than or equal to that of "

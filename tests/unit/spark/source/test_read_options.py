@@ -28,14 +28,15 @@ def batch(**given: object) -> SourceOptions:
     return parse_options(Options({**BASE, **{name: str(value) for name, value in given.items()}}), ReadKind.BATCH)
 
 
-def test_defaults_are_sparks_except_for_the_isolation():
+def test_defaults_are_sparks_except_for_the_isolation_and_the_size_of_batches():
     found = stream()
     assert found.start is Edge.LATEST
     assert batch().start is Edge.EARLIEST
     assert batch().end is Edge.LATEST
     assert found.on_data_loss is OnDataLoss.FAIL
     assert found.isolation is Isolation.READ_COMMITTED
-    assert (found.max_offsets, found.min_offsets, found.max_delay_ms) == (None, None, 15 * 60_000)
+    assert (found.max_offsets, found.min_offsets, found.max_delay_ms) == (1_000_000, None, 15 * 60_000)
+    assert batch().max_offsets is None
     assert not found.include_headers
 
 
@@ -132,6 +133,7 @@ def test_the_least_is_not_more_than_the_most():
     assert (found.min_offsets, found.max_offsets, found.max_delay_ms) == (5, 5, 30_000)
     with pytest.raises(ConfigError, match=r"minOffsetsPerTrigger \(6\) must be less than or equal"):
         stream(minOffsetsPerTrigger=6, maxOffsetsPerTrigger=5)
+    assert stream(minOffsetsPerTrigger=2_000_000).max_offsets == 2_000_000
 
 
 @pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "minPartitions"])
