@@ -21,11 +21,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 pytest.register_assert_rewrite("tests.clients")
+
+# The same examples in every run, so that a failure is of the change at hand; EXPLORE=1 looks for new ones.
+hypothesis.settings.register_profile("steady", derandomize=True)
+if not os.environ.get("EXPLORE"):
+    hypothesis.settings.load_profile("steady")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -9,6 +9,7 @@ import fencepost
 from fencepost.client import Cluster
 from fencepost.client.admin import NewTopic, create_topics
 from fencepost.shop import TOPICS
+from tests import quick_spark
 
 TIMEOUT_S = 600
 
@@ -18,6 +19,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here):
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_start() -> None:
+    quick_spark.hasten()
 
 
 @pytest.fixture

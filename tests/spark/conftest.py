@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from fencepost.client import Cluster
 from fencepost.spark.session import session
+from tests import quick_spark
 
 #: A query that waits for a worker to start on a busy machine takes its time.
 TIMEOUT_S = 240
@@ -21,6 +22,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path).startswith(here) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_start() -> None:
+    quick_spark.hasten()
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,10 @@ from fencepost.scenarios.orders import ENCODING, VARIABLE, WRITTEN_SOME, Action
 from fencepost.scenarios.raw import Who
 from fencepost.scenarios.scenario import Needs, Scenario
 from fencepost.scenarios.spark_cluster import StandaloneSpark
-from fencepost.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, SparkShop, spark_home
+from fencepost.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, SparkShop
 from fencepost.scenarios.stage import Stage
 from fencepost.scenarios.zombie import REFUSALS
+from fencepost.spark.home import link_spark
 
 TIMEOUT_MS = 10_000
 REFUSED = "may not write"
@@ -141,7 +142,7 @@ def executor_dies(stage: Stage) -> None:
 
 
 def speculation(stage: Stage) -> None:
-    cluster = stage.enter(StandaloneSpark(stage.home / "cluster", spark_home(stage)))
+    cluster = stage.enter(StandaloneSpark(stage.home / "cluster", link_spark(stage.home / "spark-home")))
     conf = {
         **cluster.conf,
         "spark.speculation": "true",

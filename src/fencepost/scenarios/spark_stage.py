@@ -1,12 +1,10 @@
 """The shop on Spark, on a stage: topics, jobs that can be killed, and what is looked at after each failure."""
 
 import itertools
-import os
 import shutil
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from fencepost.client.identity import TransactionProtocol
@@ -16,6 +14,7 @@ from fencepost.scenarios.children import Child, ChildFailed
 from fencepost.scenarios.orders import VARIABLE, Orders
 from fencepost.scenarios.spark_job import Plan
 from fencepost.scenarios.stage import Stage
+from fencepost.spark.home import link_spark
 
 PARTITIONS = 2
 BATCH = 200
@@ -69,7 +68,7 @@ class SparkShop:
         ).as_dict()
         environment = {
             "SPARK_LOCAL_DIRS": str(home / "spark"),
-            "SPARK_HOME": str(spark_home(self.stage)),
+            "SPARK_HOME": str(link_spark(home / "spark-home")),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
@@ -140,15 +139,3 @@ class SparkShop:
 
     def delete_checkpoint(self) -> None:
         shutil.rmtree(self.checkpoint, ignore_errors=True)
-
-
-def spark_home(stage: Stage) -> Path:
-    """Spark as it is installed, but what executors write goes to the stage."""
-    import pyspark
-
-    home = stage.home / "spark-home"
-    home.mkdir(exist_ok=True)
-    for entry in Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0]).iterdir():
-        if entry.name != "work" and not (home / entry.name).exists():
-            (home / entry.name).symlink_to(entry)
-    return home

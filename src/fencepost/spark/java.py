@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fencepost.errors import FencepostError
+from fencepost.spark.user_cache import cache_directory
 
 OLDEST_JAVA = 17
 #: From here on Java warns about what Arrow and Netty do with memory, unless it is told that this is meant.
@@ -58,7 +59,7 @@ class Java:
 
 def java_home(environment: Mapping[str, str] = os.environ) -> Path:
     """A directory for JAVA_HOME whose `bin/java` runs Spark. JavaNotFound if the machine has nothing for it."""
-    return write_shim(find_java(environment), _cache_directory(environment))
+    return write_shim(find_java(environment), cache_directory(environment))
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
@@ -143,8 +144,3 @@ def _write(path: Path, content: str) -> None:
     except BaseException:
         os.unlink(name)
         raise
-
-
-def _cache_directory(environment: Mapping[str, str]) -> Path:
-    given = environment.get("XDG_CACHE_HOME")
-    return (Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache") / "fencepost"

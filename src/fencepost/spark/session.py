@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fencepost.errors import ConfigError, FencepostError
+from fencepost.spark.home import spark_home
 from fencepost.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def _prepare_environment(master: str) -> None:
     """What Spark's launcher reads from the environment only."""
     os.environ["JAVA_HOME"] = str(java_home())
     if is_local(master):
+        os.environ["SPARK_HOME"] = str(spark_home())
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         # Its workers are to be this Python, whatever `python3` may be in the PATH, and to find this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

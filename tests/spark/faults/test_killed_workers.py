@@ -3,17 +3,16 @@
 One pipeline lives through all of it: each fault is ordered, waited for, and followed by a batch that commits.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-import pyspark
 import pytest
 from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import AdminClient
 
 from fencepost.scenarios import orders
 from fencepost.scenarios.orders import Action, Orders
+from fencepost.spark.home import link_spark
 from tests.conftest import RunningBroker, topic_maker, wait_until
 from tests.spark.faults.process import TIMEOUT_S, DriverProcess
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
@@ -95,12 +94,7 @@ def test_a_pipeline_survives_its_broker(
 @pytest.fixture
 def spark_home(tmp_path: Path) -> Path:
     """Spark as it is installed, but what its executors write goes elsewhere."""
-    home = tmp_path / "spark-home"
-    home.mkdir()
-    for entry in Path(os.environ.get("SPARK_HOME") or pyspark.__path__[0]).iterdir():
-        if entry.name != "work":
-            (home / entry.name).symlink_to(entry)
-    return home
+    return link_spark(tmp_path / "spark-home")
 
 
 @pytest.mark.timeout(1200)

@@ -100,12 +100,13 @@ def decide_delete_group(group: Group, offsets: Offsets) -> list[Record]:
 
 
 def decide_topics_deleted(machine: GroupMachine, topics: frozenset[str]) -> list[Record]:
-    return [
-        commit_tombstone(group_id, where)
-        for group_id in machine.groups
-        for where in sorted(machine.offsets.known(group_id))
-        if where.topic in topics
-    ]
+    records: list[Record] = []
+    for group in machine.groups.values():
+        gone = [where for where in sorted(machine.offsets.known(group.group_id)) if where.topic in topics]
+        records += [commit_tombstone(group.group_id, where) for where in gone]
+        if gone and is_abandoned(group, machine.offsets, len(gone)):
+            records.append(group_tombstone(group.group_id))
+    return records
 
 
 def decide_expiry(machine: GroupMachine, now_ms: int, retention_ms: int) -> list[Record]:

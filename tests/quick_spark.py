@@ -1,0 +1,107 @@
+"""A JVM for tests that starts in half the time: its classes come ready from an archive, and it optimises little.
+
+Spark spends most of its first ten seconds on loading and verifying some 20,000 classes, and the tests start it dozens
+of times. So the first process that needs Spark makes an archive of them (class data sharing), with a small pipeline
+from beginning to end, and all later ones map it. Everything goes through the environment, nothing is different in what
+is tested. Where it cannot be made (a trimmed Java), Spark starts as it does for everybody.
+"""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from fencepost.spark.home import spark_home
+from fencepost.spark.java import find_java
+
+ROOT = Path(__file__).resolve().parent.parent
+ARCHIVES = ROOT / ".cache" / "spark-classes"
+#: Short runs are over before the optimising compiler pays.
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+#: Read by Spark's scripts: for the driver's JVM, and for the one that makes its command line.
+DRIVER_VARIABLE, LAUNCHER_VARIABLE = "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"
+TIMEOUT_S = 240.0
+
+
+def hasten() -> None:
+    """For this process and those that it starts."""
+    if DRIVER_VARIABLE in os.environ:
+        return
+    os.environ[LAUNCHER_VARIABLE] = OPTIONS
+    archive = _archive()
+    os.environ[DRIVER_VARIABLE] = f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive is not None else OPTIONS
+
+
+def _archive() -> Path | None:
+    """Made once: whoever comes second waits for it."""
+    java = find_java()
+    key = hashlib.sha256(f"{java} {spark_home()} {OPTIONS}".encode()).hexdigest()[:16]
+    ARCHIVES.mkdir(parents=True, exist_ok=True)
+    made, tried = ARCHIVES / f"{key}.jsa", ARCHIVES / f"{key}.tried"
+    with (ARCHIVES / f"{key}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists() and not tried.exists():
+            _make(made)
+            tried.touch()
+    return made if made.exists() else None
+
+
+def _make(archive: Path) -> None:
+    draft = archive.with_suffix(".draft")
+    environment = {
+        **os.environ,
+        DRIVER_VARIABLE: f"{OPTIONS} -XX:ArchiveClassesAtExit={draft}",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])),
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        # The JVM ends after its Python has, and has what it says here closed: so this waits for both.
+        subprocess.run(
+            [sys.executable, "-m", "tests.quick_spark", directory],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+    if draft.exists():
+        draft.rename(archive)
+
+
+def run_small_pipeline(checkpoint: str) -> None:
+    """From a topic to another: so that the classes of a stream, a foreachBatch and a shuffle are in use."""
+    import fencepost
+    from fencepost.client import Cluster
+    from fencepost.client.admin import NewTopic, create_topics
+    from fencepost.spark import write, write_stream
+    from fencepost.spark.session import session
+
+    with fencepost.Broker() as broker, Cluster(broker.bootstrap_servers) as cluster:
+        create_topics(cluster, {"in": NewTopic(2), "out": NewTopic(2)})
+        spark = session("archive", "local[2]")
+        numbers = spark.range(1000).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
+        write(numbers, bootstrap_servers=broker.bootstrap_servers, topic="in")
+        rows = (
+            spark.readStream.format("fencepost")
+            .option("kafka.bootstrap.servers", broker.bootstrap_servers)
+            .option("subscribe", "in")
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        query = write_stream(
+            rows.select("key", "value"),
+            pipeline="archive",
+            bootstrap_servers=broker.bootstrap_servers,
+            checkpoint=checkpoint,
+            topic="out",
+            trigger={"availableNow": True},
+            options={"smallBatchRecords": "0"},
+        )
+        query.awaitTermination()
+        spark.stop()
+
+
+if __name__ == "__main__":
+    run_small_pipeline(sys.argv[1])
