@@ -28,10 +28,16 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 pytest.register_assert_rewrite("tests.clients")
 
-# The same examples in every run, so that a failure is of the change at hand; EXPLORE=1 looks for new ones.
-hypothesis.settings.register_profile("steady", derandomize=True)
-if not os.environ.get("EXPLORE"):
-    hypothesis.settings.load_profile("steady")
+# The same examples in every run, so that a failure is of the change at hand; EXPLORE=1 looks for new ones. No deadline
+# for an example, because a busy machine is not a bug; what fails can be replayed.
+hypothesis.settings.register_profile(
+    "fencepost",
+    deadline=None,
+    print_blob=True,
+    derandomize=not os.environ.get("EXPLORE"),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
+)
+hypothesis.settings.load_profile("fencepost")
 
 ROOT = Path(__file__).resolve().parent.parent
 
