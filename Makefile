@@ -37,7 +37,7 @@ shop: setup ## purchases become invoices and shipments on Spark, exactly once, a
 	@$(BIN)/fencepost shop $(ARGS)
 
 test: setup ## unit, property, crash, foreign-client and Spark tests (Java comes with it where there is none)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: setup ## ruff, formatting and types
 	$(BIN)/ruff check .

@@ -11,7 +11,12 @@ from fencepost.spark.session import session
 from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
 
 VALUES = [*ODD_BUT_GOOD, *BAD]
-SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
+SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+#: Some purchases come with headers of their own, some with none.
+OWN_HEADERS = [None, [], [("trace", b"7"), ("trace", b"8")]]
 
 
 def headers_of(row: Row) -> dict[str, str]:
@@ -25,7 +30,7 @@ def as_text(objects: list[dict[str, object]]) -> list[str]:
 def test_sql_and_rules_agree_on_every_odd_value():
     spark = session("tests", "local[2]")
     purchases = spark.createDataFrame(
-        [(b"k", value, "purchases", 3, offset) for offset, value in enumerate(VALUES)], SCHEMA
+        [(b"k", value, "purchases", 3, offset, OWN_HEADERS[offset % 3]) for offset, value in enumerate(VALUES)], SCHEMA
     )
     by_topic: dict[str, list[Row]] = {INVOICES: [], SHIPMENTS: [], DEAD_LETTERS: []}
     for row in shop(purchases).collect():
@@ -39,6 +44,7 @@ def test_sql_and_rules_agree_on_every_odd_value():
         assert (bytes(row.key), row.value) == (b"k", VALUES[offset])
         assert (headers["error.topic"], headers["error.partition"]) == ("purchases", "3")
         assert headers["error.reason"]
+        assert [(one.key, bytes(one.value)) for one in row.headers[:-4]] == (OWN_HEADERS[offset % 3] or [])
 
     good = [purchase for value in VALUES if (purchase := parse_purchase(value))]
     invoices = [json.loads(bytes(row.value)) for row in by_topic[INVOICES]]

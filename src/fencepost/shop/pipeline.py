@@ -31,7 +31,7 @@ WITH items AS (
 parsed AS (
   SELECT *, if(size(items) = 2, items[0], NULL) AS purchase FROM items
 )
-SELECT key, value, topic, partition, offset,
+SELECT key, value, headers, topic, partition, offset,
   purchase.purchaseId, purchase.userId, CAST(purchase.userFullName AS STRING) AS userFullName,
   purchase.productId, purchase.quantity, purchase.totalPrice,
   CASE
@@ -72,11 +72,11 @@ SELECT inline(
       'topic',   '{DEAD_LETTERS}',
       'key',     key,
       'value',   value,
-      'headers', array(
+      'headers', concat(ifnull(headers, array()), array(
         struct('error.reason' AS key,    CAST(reason AS BINARY) AS value),
         struct('error.topic' AS key,     CAST(topic AS BINARY) AS value),
         struct('error.partition' AS key, CAST(CAST(partition AS STRING) AS BINARY) AS value),
-        struct('error.offset' AS key,    CAST(CAST(offset AS STRING) AS BINARY) AS value)))
+        struct('error.offset' AS key,    CAST(CAST(offset AS STRING) AS BINARY) AS value))))
   ) END
 )
 FROM {{checked}}
@@ -85,6 +85,8 @@ FROM {{checked}}
 
 def check(purchases: "DataFrame") -> "DataFrame":
     """Records of `purchases`, as the source gives them, with their fields, or with the `reason` why they are bad."""
+    if "headers" not in purchases.columns:
+        purchases = purchases.selectExpr("*", "CAST(NULL AS ARRAY<STRUCT<key STRING, value BINARY>>) AS headers")
     return purchases.sparkSession.sql(CHECKED, purchases=purchases)
 
 
@@ -125,6 +127,7 @@ def start(
         .option("kafka.group.id", PIPELINE)
         .option("startingOffsets", "committed")
         .option("maxOffsetsPerTrigger", purchases_per_batch)
+        .option("includeHeaders", True)  # those of a purchase that is bad go on with it
         .load()
     )
     return write_stream(
