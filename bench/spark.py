@@ -76,7 +76,7 @@ def pipelines(server: Server, options: Any, report: Report) -> list[list[Any]]:
             topics = ("purchases", f"invoices-{uuid.uuid4().hex[:6]}", f"shipments-{uuid.uuid4().hex[:6]}")
             create(server, topics[1:], options.partitions)
             name = f"Kafka Streams, commits every {system} ms"
-            rate = streams.records_per_s(server, topics, options.partitions, options.records, system, options.cores)
+            rate = streams.shop_rate(server, topics, options.partitions, options.records, system, options.cores)
         else:
             name = "Spark with fencepost" if system == "fencepost" else "Spark's own (at least once)"
             rate = job("pipeline", system, server, options)["records_per_s"]

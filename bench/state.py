@@ -1,12 +1,13 @@
-"""State: running totals by key as a stateful step of ours, as Spark's aggregation, and with transformWithState.
+"""State: running totals by key as a stateful step of ours, as Spark's, and as a Kafka Streams application's.
 
     python -m bench.state                          all of them on our broker, and rebuilding a million keys
     python -m bench.state --systems fencepost spark --keys 43000
-    python -m bench.state --brokers kafka
+    python -m bench.state --brokers kafka --parts rates
 
 Ours keeps the state in a changelog topic, in the transaction of its output. Spark's keep it in the checkpoint and write
-their output at least once. Rates are of records a second, warm. Rebuilding is reading the changelog into an empty
-cache, one partition after the other in one process; then again with the cache there.
+their output at least once. Kafka Streams keeps it in RocksDB with a changelog topic, in transactions. Rates are of
+records a second, warm. Rebuilding is reading the changelog into an empty cache, one partition after the other in one
+process; then again with the cache there.
 """
 
 import tempfile
@@ -14,6 +15,7 @@ import time
 import uuid
 from typing import Any
 
+from bench.clients import streams
 from bench.harness import brokers
 from bench.harness import options as shared
 from bench.harness.brokers import Flush, Server
@@ -25,13 +27,24 @@ SYSTEMS = {
     "spark": ("Spark's aggregation", "spark", ()),
     "transform": ("Spark's transformWithState", "spark", ("--by-key",)),
 }
+STREAMS = {
+    f"streams-{commit_ms}": (f"Kafka Streams with RocksDB, commits every {commit_ms} ms", commit_ms)
+    for commit_ms in (100, 1000)
+}
 
 
 def rates(server: Server, options: Any, report: Report) -> list[list[Any]]:
     found: dict[str, float] = {}
     for system in options.systems:
-        name, kind, more = SYSTEMS[system]
-        found[name] = job("state", kind, server, options, "--keys", str(options.keys), *more)["records_per_s"]
+        if system in STREAMS:
+            name, commit_ms = STREAMS[system]
+            found[name] = streams.totals_rate(
+                server, ("purchases", "totals"), options.keys, options.partitions, options.records, commit_ms,
+                options.cores,
+            )  # fmt: skip
+        else:
+            name, kind, more = SYSTEMS[system]
+            found[name] = job("state", kind, server, options, "--keys", str(options.keys), *more)["records_per_s"]
         report.raw.append({"part": "rates", "broker": server.name, "system": name, "records_per_s": found[name]})
     ours = found.get(SYSTEMS["fencepost"][0])
     return [[server.name, name, rate, ratio(ours, rate)] for name, rate in found.items()]
@@ -62,7 +75,7 @@ def rebuild(server: Server, options: Any, report: Report) -> list[list[Any]]:
 
 def main() -> None:
     parser = shared.parser(__doc__)
-    parser.add_argument("--systems", nargs="+", choices=sorted(SYSTEMS), default=list(SYSTEMS))
+    parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, *STREAMS], default=[*SYSTEMS, *STREAMS])
     parser.add_argument("--parts", nargs="+", choices=["rates", "rebuild"], default=["rates", "rebuild"])
     parser.add_argument("--records", type=int, default=1_200_000)
     parser.add_argument("--batch", type=int, default=100_000, help="records in a micro-batch")
