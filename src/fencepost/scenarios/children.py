@@ -12,11 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from fencepost.errors import FencepostError
+from fencepost.scenarios.processes import continue_all, signal_all, stop_all, tree
 
 TIMEOUT_S = 60.0
 
@@ -116,10 +117,10 @@ class Child:
 
     def pause(self) -> None:
         """It and everything that it started stand still."""
-        signal_all(tree(self.pid), signal.SIGSTOP)
+        stop_all(tree(self.pid))
 
     def resume(self) -> None:
-        signal_all(reversed(tree(self.pid)), signal.SIGCONT)
+        continue_all(tree(self.pid))
 
     def close(self) -> None:
         self.kill()
@@ -139,26 +140,6 @@ class Child:
                     said = json.loads(line)
                     if isinstance(said, dict) and "event" in said:
                         self.events.append(said)
-
-
-def tree(pid: int) -> list[int]:
-    """A process and all that descend from it, parents first."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-    found = [pid]
-    for each in found:
-        found += children.get(each, [])
-    return found
-
-
-def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
 
 
 def say(event: str, **more: Any) -> None:

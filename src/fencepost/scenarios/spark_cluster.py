@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from fencepost.errors import FencepostError
-from fencepost.scenarios.children import signal_all, tree
+from fencepost.scenarios.processes import signal_all, tree
 from fencepost.spark.java import java_home
 
 HOSTS = ("127.0.0.2", "127.0.0.3")

@@ -1,10 +1,10 @@
 """Scenario 8 on Spark: a driver and an executor stand still for longer than every timeout, and wake up."""
 
-import signal
 import time
 
-from fencepost.scenarios.children import ChildFailed, signal_all, tree
+from fencepost.scenarios.children import ChildFailed
 from fencepost.scenarios.orders import WRITTEN_SOME, Action, executor_of
+from fencepost.scenarios.processes import continue_all, stop_all, tree
 from fencepost.scenarios.scenario import Needs, Scenario
 from fencepost.scenarios.spark_failures import TIMEOUT_MS, TWO_EXECUTORS
 from fencepost.scenarios.spark_job import FAILED
@@ -69,7 +69,7 @@ def executor_pauses(stage: Stage) -> None:
     stopped = tree(executor_of(worker))
     stage.tell("A task has written some of its records. SIGSTOP to its executor and its Python workers.")
     shop.look()
-    signal_all(stopped, signal.SIGSTOP)
+    stop_all(stopped)
     stopped_s = time.monotonic()
     orders.withdraw(WRITTEN_SOME)
     stage.tell("The driver gives it up, and the batch is run again without it.")
@@ -86,7 +86,7 @@ def executor_pauses(stage: Stage) -> None:
         time.sleep(max(0.0, stopped_s + LONG_TIMEOUT_S - time.monotonic()))
         stage.tell("SIGCONT, past every timeout: what is left of the executor goes on.")
     finally:
-        signal_all(reversed(stopped), signal.SIGCONT)
+        continue_all(stopped)
     shop.sell()
     shop.wait_until_processed(job)
     shop.check_progress()

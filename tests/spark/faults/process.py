@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fencepost.scenarios import orders
 from fencepost.scenarios.orders import Orders
+from fencepost.scenarios.processes import continue_all, signal_all, stop_all, tree
 from tests.conftest import ROOT, wait_until
 from tests.spark.faults.driver import Plan
 
@@ -121,9 +121,7 @@ class DriverProcess:
         self._process.wait()
 
     def close(self) -> None:
-        for pid in self._tree():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        signal_all(self._tree(), signal.SIGKILL)
         self.kill()
         if self._process.stdout is not None:
             self._reader.join(5)
@@ -131,28 +129,10 @@ class DriverProcess:
 
     def pause(self) -> None:
         """Everything: the driver, its JVM, its workers."""
-        for pid in self._tree():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+        stop_all(self._tree())
 
     def resume(self) -> None:
-        for pid in reversed(self._tree()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+        continue_all(self._tree())
 
     def _tree(self) -> list[int]:
-        """The process and all that descend from it, parents first."""
-        children: dict[int, list[int]] = {}
-        for pid, parent in _parents():
-            children.setdefault(parent, []).append(pid)
-        found = [self._process.pid] if self._process.poll() is None else []
-        for pid in found:
-            found += children.get(pid, [])
-        return found
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                yield int(entry.name), orders.parent_of(int(entry.name))
+        return tree(self._process.pid) if self._process.poll() is None else []

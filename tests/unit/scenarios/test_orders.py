@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.scenarios import orders
-from fencepost.scenarios.children import tree
 from fencepost.scenarios.orders import Action, Orders
+from fencepost.scenarios.processes import tree
 
 
 @pytest.fixture
