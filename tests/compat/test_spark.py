@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from bench.harness import brokers, java
 from bench.harness.brokers import Server
@@ -16,14 +15,15 @@ from fencepost.scenarios import orders
 from fencepost.scenarios.orders import Action, Orders
 from fencepost.spark.sink.steps import Step
 from tests.compat.tools import Tool
-from tests.conftest import APACHE_SETTINGS, topic_maker, unique
+from tests.conftest import APACHE_SETTINGS, unique
 from tests.spark.faults.driver import Plan
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
+from tests.spark.faults.shop_checker import SHOP, open_shop
 
 BATCH_RECORDS = 150
 
 
-@pytest.fixture(scope="module", params=["1", "2"], ids=lambda version: f"transaction.version {version}")
+@pytest.fixture(params=["1", "2"], ids=lambda version: f"transaction.version {version}")
 def kafka(request: pytest.FixtureRequest) -> Iterator[Server]:
     with brokers.running("kafka", APACHE_SETTINGS) as running:
         if request.param == "1":
@@ -38,16 +38,14 @@ def make_scene(kafka: Server, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
     made: list[Scene] = []
 
     def make(settings: Mapping[str, Any]) -> Scene:
-        topic = topic_maker(AdminClient({"bootstrap.servers": kafka.bootstrap_servers}))
+        open_shop(kafka.bootstrap_servers)
         plan = Plan(
             bootstrap=kafka.bootstrap_servers,
             pipeline=unique("pipeline"),
-            source=topic(3),
-            left=topic(3),
-            right=topic(2),
             checkpoint=str(tmp_path / "checkpoint"),
             batch_records=BATCH_RECORDS,
             options=SMALL_RECORD_BATCHES,
+            **SHOP,
             **settings,
         )
         made.append(Scene(plan, tmp_path))

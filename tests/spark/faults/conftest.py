@@ -1,4 +1,4 @@
-"""Pipelines on the session's broker."""
+"""The shop on a broker of its own, so that its topics have their names."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,22 +6,24 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import unique
+from tests.conftest import RunningBroker, unique
 from tests.spark.faults.driver import Plan
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
+from tests.spark.faults.shop_checker import SHOP, open_shop
 
 
 @pytest.fixture
-def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
-    """`make_scene(bootstrap=…, options=…)`; all of its drivers are gone after the test."""
+def make_scene(start_broker: Callable[..., RunningBroker], tmp_path: Path) -> Iterator[Callable[..., Scene]]:
+    """`make_scene(options=…)`; all of its drivers are gone after the test."""
     made: list[Scene] = []
 
-    def make(make_topic: Callable[..., str] = topic, **settings: Any) -> Scene:
+    def make(broker: RunningBroker | None = None, **settings: Any) -> Scene:
         home = tmp_path / f"scene-{len(made)}"
         home.mkdir()
+        bootstrap = (broker or start_broker()).bootstrap
+        open_shop(bootstrap)
         given = {"bootstrap": bootstrap, "checkpoint": str(home / "checkpoint"), "options": SMALL_RECORD_BATCHES}
-        names = {"source": make_topic(3), "left": make_topic(3), "right": make_topic(2), "pipeline": unique("pipeline")}
-        scene = Scene(Plan(**{**given, **names, **settings}), home)
+        scene = Scene(Plan(**{**given, **SHOP, "pipeline": unique("pipeline"), **settings}), home)
         made.append(scene)
         return scene
 

@@ -1,4 +1,4 @@
-"""The driver that is killed: numbers from one topic, each to two others, in small batches; a program of its own.
+"""The driver that is killed: the shop, or numbers from one topic to two others, in small batches; a program of its own.
 
 It says on its standard output, in JSON, when Spark runs, each step of a batch, and how it ended.
 """
@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fencepost.scenarios import orders
+from fencepost.shop.pipeline import shop
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +22,7 @@ FAILED = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run. Outputs are for every number n: `left` gets "L n", `right` gets "R n", both under the key n."""
+    """What to run: the shop's SQL if `is_shop`; else `left` gets "L n" and `right` "R n" for every number n."""
 
     bootstrap: str
     pipeline: str
@@ -35,6 +36,7 @@ class Plan:
     options: dict[str, str] = field(default_factory=dict)
     is_endless: bool = False
     source_format: str = "fencepost"  #: or `kafka`, Spark's own
+    is_shop: bool = False
 
     def json(self) -> str:
         return json.dumps(asdict(self))
@@ -55,6 +57,8 @@ def read(spark: "SparkSession", plan: Plan) -> "DataFrame":
 
 
 def transform(numbers: "DataFrame", plan: Plan) -> "DataFrame":
+    if plan.is_shop:
+        return shop(numbers)
     return numbers.selectExpr(
         f"""inline(array(
             named_struct('topic', '{plan.left}', 'key', key, 'value', concat('L ', CAST(value AS STRING))),

@@ -9,6 +9,7 @@ from typing import Any
 from tests.spark.faults.checker import Checker
 from tests.spark.faults.driver import Plan
 from tests.spark.faults.process import DriverProcess
+from tests.spark.faults.shop_checker import ShopChecker
 
 #: Record batches so small that each writer has several.
 SMALL_RECORD_BATCHES = {"kafka.batch.size": "1024"}
@@ -19,7 +20,7 @@ class Scene:
 
     def __init__(self, plan: Plan, home: Path) -> None:
         self.plan = plan
-        self.check = Checker(plan)
+        self.check = ShopChecker(plan) if plan.is_shop else Checker(plan)
         self._home = home
         self._numbers = itertools.count()
         self._drivers: list[DriverProcess] = []

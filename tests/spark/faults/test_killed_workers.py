@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import IsolationLevel
-from confluent_kafka.admin import AdminClient
 
 from fencepost.scenarios import orders
 from fencepost.scenarios.orders import Action, Orders
 from fencepost.spark.home import link_spark
-from tests.conftest import RunningBroker, topic_maker, wait_until
+from tests.conftest import RunningBroker, wait_until
 from tests.spark.faults.process import TIMEOUT_S, DriverProcess
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 
@@ -70,10 +69,7 @@ def test_a_pipeline_survives_its_broker(
 ) -> None:
     """Killed and started again on the same port: in the middle of a batch, and between batches."""
     broker = start_broker()
-    make_topic = topic_maker(AdminClient({"bootstrap.servers": broker.bootstrap}))
-    scene = make_scene(
-        make_topic, bootstrap=broker.bootstrap, is_endless=True, batch_records=RECORDS, options=ALL_WRITE
-    )
+    scene = make_scene(broker, is_endless=True, batch_records=RECORDS, options=ALL_WRITE)
     scene.check.write(RECORDS)
     driver = scene.start()
     wait_until_processed(scene, driver)

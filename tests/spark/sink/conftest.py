@@ -1,15 +1,37 @@
-"""The same pipelines as in the fault tests, run by the Spark of this process."""
+"""Pipelines of numbers on the session's broker, run by the Spark of this process."""
 
+import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.faults.conftest import make_scene, scene
-from tests.spark.faults.scene import Scene
+from tests.conftest import unique
+from tests.spark.faults.driver import Plan
+from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 from tests.spark.sink.inprocess import InProcess
 
-__all__ = ["make_scene", "scene"]
+
+@pytest.fixture
+def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> Callable[..., Scene]:
+    """`make_scene(bootstrap=…, options=…)`."""
+    numbers = itertools.count()
+
+    def make(make_topic: Callable[..., str] = topic, **settings: Any) -> Scene:
+        home = tmp_path / f"scene-{next(numbers)}"
+        home.mkdir()
+        given = {"bootstrap": bootstrap, "checkpoint": str(home / "checkpoint"), "options": SMALL_RECORD_BATCHES}
+        names = {"source": make_topic(3), "left": make_topic(3), "right": make_topic(2), "pipeline": unique("pipeline")}
+        return Scene(Plan(**{**given, **names, **settings}), home)
+
+    return make
+
+
+@pytest.fixture
+def scene(make_scene: Callable[..., Scene]) -> Scene:
+    return make_scene()
 
 
 @pytest.fixture
