@@ -217,6 +217,10 @@ class BatchRefused(PipelineError):
     """Doing the batch could repeat or lose records, so it is not done: nothing was written."""
 
 
+class QueryStopped(PipelineError):
+    """Spark stopped the query in the middle of a batch, which has been undone."""
+
+
 class BatchFailed(PipelineError):
     """The batch could not be written. Every attempt at it has been undone."""
 

@@ -55,6 +55,8 @@ def write_stream(
     function = batch_writer(
         pipeline=pipeline, bootstrap_servers=bootstrap_servers, topic=topic, transform=transform, options=options
     )
+    if transform is None:
+        df = function.prepare(df)
     function.fence()
     writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
     if trigger:

@@ -1,6 +1,7 @@
 """The sink on a real Spark and a real broker: what a pipeline does when nobody is killed."""
 
 import dataclasses
+import threading
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,13 +10,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from fencepost.errors import ConfigError
 from fencepost.spark import progress, subscribe, write, write_stream
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.steps import Step
+from tests.conftest import wait_until
 from tests.spark.faults import driver
 from tests.spark.faults.checker import partitions_of, read_committed
 from tests.spark.faults.scene import Scene
-from tests.spark.sink.inprocess import InProcess, dying_at
+from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -49,6 +52,38 @@ def test_a_restart_goes_on_with_or_without_its_checkpoint(here: InProcess, make_
     scene.check.write(50)
     here.run(scene.plan)
     scene.check.assert_complete()
+
+
+@pytest.mark.parametrize("point", [Step.DECIDED, Step.WRITING])
+def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
+    spark: SparkSession, make_small_scene: SmallScene, point: Step
+) -> None:
+    scene = make_small_scene(100, is_endless=True)
+    gate = Gate(point)
+    with looking(gate.look):
+        query = driver.start(spark, scene.plan)
+        gate.wait_until_reached(query)
+        stopping = threading.Thread(target=query.stop)
+        stopping.start()
+        wait_until(lambda: not query.isActive, "the query knows that it is to stop")
+        gate.open()
+        stopping.join()
+    assert query.exception() is None
+    scene.check.wait_until_settled()
+    assert scene.check.assert_whole() == 0
+    assert driver.start(spark, dataclasses.replace(scene.plan, is_endless=False)).awaitTermination(240)
+    scene.check.assert_complete()
+
+
+def test_columns_that_make_no_record_are_refused_before_anything_is_taken_over(
+    spark: SparkSession, make_small_scene: SmallScene
+) -> None:
+    scene = make_small_scene(20)
+    rows = driver.read(spark, scene.plan).select("key")
+    with pytest.raises(ConfigError, match="needs a column 'value'; it has key"):
+        write_stream(
+            rows, pipeline=scene.plan.pipeline, bootstrap_servers="127.0.0.1:1", checkpoint=scene.plan.checkpoint
+        )
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])

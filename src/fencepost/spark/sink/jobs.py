@@ -4,6 +4,7 @@ Invariant: a job that returns has written every row of the DataFrame, each parti
 have written some, and then says so by raising WriteFailed.
 """
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,9 @@ from fencepost.spark.sink.deadline import Deadline
 from fencepost.spark.sink.permits import PermitDesk
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.stages import (
-    ENCODED_DDL,
+    ENCODED_SCHEMA,
     MARK,
-    RESULT_DDL,
+    RESULT_SCHEMA,
     Encode,
     EncodeAndWrite,
     EncodeSettings,
@@ -32,11 +33,15 @@ from fencepost.spark.sink.stages import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 #: What a topic is like is asked again after so long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
 HEADERS = "array<struct<key:string,value:binary>>"
+#: On its way to Python Spark looks at the size of each batch after every row, and goes through all lists that are null
+#: since the last one that is not: with a column of them the time grows with the square of the rows.
+WITHOUT_NULL_HEADERS = f"coalesce(headers, CAST(array() AS {HEADERS})) AS headers"
 #: The columns of Spark's Kafka sink, and what they may be.
 COLUMNS = {
     "topic": ("string",),
@@ -74,9 +79,11 @@ class WriteJob:
     def close(self) -> None:
         self._desk.shut()
 
-    def run(self, df: "DataFrame", rows_max: int | None, begin: Callable[[], ProducerIdentity]) -> Written:
-        """Write all rows. `rows_max` bounds the input rows, where that is known; `begin` opens the transaction."""
-        rows = select_columns(df, self._settings.topic)
+    def run(self, rows: "DataFrame", rows_max: int | None, begin: Callable[[], ProducerIdentity]) -> Written:
+        """Write all rows, as `select_columns` gives them.
+
+        `rows_max` bounds the input rows, where that is known; `begin` opens the transaction.
+        """
         begun: list[ProducerIdentity] = []
         deadline = Deadline(rows.sparkSession.sparkContext, self._settings.transaction_timeout_ms / 1000)
 
@@ -114,11 +121,11 @@ class WriteJob:
             settings.client, settings.topic, self._known_shapes(), settings.compression, settings.batch_bytes
         )
         if rows_max is not None and rows_max <= settings.small_batch_records:
-            return rows.coalesce(1).mapInArrow(EncodeAndWrite(encode, ticket), RESULT_DDL)
+            return rows.coalesce(1).mapInArrow(EncodeAndWrite(encode, ticket), spark_type(RESULT_SCHEMA))
         writers = self._writers(rows.sparkSession.sparkContext.defaultParallelism)
-        blobs = rows.mapInArrow(Encode(encode, writers), ENCODED_DDL)
+        blobs = rows.mapInArrow(Encode(encode, writers), spark_type(ENCODED_SCHEMA))
         placed = blobs.repartitionById(writers, "writer").drop("writer")
-        return placed.mapInArrow(Write(settings.client, ticket), RESULT_DDL)
+        return placed.mapInArrow(Write(settings.client, ticket), spark_type(RESULT_SCHEMA))
 
     def _writers(self, parallelism: int) -> int:
         partitions = sum(shape.partitions for shape in self._shapes.values())
@@ -149,19 +156,20 @@ class WriteJob:
         return Written(records, sum(result.bytes for result in results), write_ms, identity)
 
 
+@functools.cache
+def spark_type(schema: Any) -> "StructType":
+    """An Arrow schema as Spark has it, without asking the JVM as a schema in words would."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
 def select_columns(df: "DataFrame", topic: str | None) -> "DataFrame":
     """The columns that make a record; others are left out, as by Spark's own sink."""
-    from pyspark.sql import functions as sql
-
     kinds = dict(df.dtypes)
     check_columns(kinds, topic)
-    columns = [sql.col(name) for name in COLUMNS if name in kinds and not (name == "topic" and topic is not None)]
-    if kinds.get("headers", "void") != "void":
-        # On its way to Python Spark looks at the size of each batch after every row, and goes through all lists that
-        # are null since the last one that is not: with a column of them the time grows with the square of the rows.
-        lists = sql.coalesce(sql.col("headers"), sql.array().cast(HEADERS)).alias("headers")
-        return df.select(columns).withColumn("headers", lists)
-    return df.select(columns)
+    columns = [name for name in COLUMNS if name in kinds and not (name == "topic" and topic is not None)]
+    return df.selectExpr(*(WITHOUT_NULL_HEADERS if name == "headers" else f"`{name}`" for name in columns))
 
 
 def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:

@@ -49,8 +49,7 @@ def current(df: "DataFrame", batch_id: int) -> MicroBatch:
         raise ConfigError(
             "this function is for foreachBatch of a streaming query; for a batch use fencepost.spark.write"
         )
-    uuid = session.sparkContext._jvm.java.util.UUID.fromString(query_id)
-    query = session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
+    query = _query(session, query_id)
     if query is None:
         raise ConfigError(f"query {query_id} is not running in this Spark session")
     context = query.getLatestExecutionContext()
@@ -59,6 +58,17 @@ def current(df: "DataFrame", batch_id: int) -> MicroBatch:
     for source, offset in _pairs(context.endOffsets()):
         _add_source(source, context.startOffsets().get(source), offset.json(), start, end)
     return MicroBatch(query_id, query.runId().toString(), batch_id, start, end)
+
+
+def is_stopping(df: "DataFrame", batch: MicroBatch) -> bool:
+    """Whether somebody has stopped the query: what fails in its batch then fails because of that."""
+    query = _query(df.sparkSession, batch.query_id)
+    return query is None or not query.isActive()
+
+
+def _query(session: Any, query_id: str) -> Any:
+    uuid = session.sparkContext._jvm.java.util.UUID.fromString(query_id)
+    return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
 
 
 def _add_source(source: Any, given_start: Any, end_json: str, start: Positions, end: Positions) -> None:

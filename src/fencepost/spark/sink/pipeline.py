@@ -6,6 +6,7 @@ what happened                           what is done
 a task failed before it might write     Spark has tried it again as it does with any; the query fails with its error
 a writer failed, or was started twice   abort, a new epoch, the whole batch again, a few times with pauses
 a writer is stuck, the timeout passes   its job is cancelled; the same, once
+the query is stopped                    abort, and say so in the words by which Spark knows it
 the commit was refused for certain      the same
 the commit may have been carried out    never abort: reclaim the id, read what is committed; then done, or again
 another producer has the id             stop at once and undo nothing: a successor is at work
@@ -36,6 +37,7 @@ from fencepost.errors import (
     FencepostError,
     GaveUp,
     OutcomeUnknown,
+    QueryStopped,
     TransactionFailed,
     TransactionTimedOut,
     WriteFailed,
@@ -44,7 +46,7 @@ from fencepost.spark import ledger
 from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.sink import microbatch, progress, steps
 from fencepost.spark.sink.decide import Decision, decide
-from fencepost.spark.sink.jobs import WriteJob
+from fencepost.spark.sink.jobs import WriteJob, select_columns
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.settings import SinkSettings
@@ -63,6 +65,9 @@ PATIENCE_MS = 60_000
 
 #: A batch that outlasted its transaction twice will do it again.
 TIMEOUTS_MAX = 2
+#: By these words Spark knows that a function of ours was interrupted by its own `stop()`. It looks for them with an
+#: expression that runs out of stack on the long account of a job that was cancelled, so they come alone.
+STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling the sink: java.lang.InterruptedException"
 #: What may be gone when the batch is done again.
 AGAIN = (WriteFailed, TransactionFailed, OutcomeUnknown, GaveUp, ConnectionLost, BootstrapFailed)
 
@@ -78,6 +83,7 @@ class Pipeline:
         self.settings = settings
         self.name = settings.pipeline
         self._transform = transform
+        self._is_prepared = False
         self._lock = threading.Lock()
         self._run_id = ""
         self._cluster: Cluster | None = None
@@ -91,6 +97,14 @@ class Pipeline:
         with self._lock:
             batch = microbatch.current(df, batch_id)
             self._do(df, batch)
+
+    def prepare(self, df: "DataFrame") -> "DataFrame":
+        """Check and select the columns of a whole query before it begins, so that its batches need not.
+
+        ConfigError when they do not make records.
+        """
+        self._is_prepared = True
+        return select_columns(df, self.settings.topic)
 
     def fence(self) -> None:
         """Take the id over before the query begins, and so undo what a dead predecessor left open.
@@ -125,6 +139,9 @@ class Pipeline:
             except Exception as raised:
                 error = self._cause(raised)
                 aborted += self._undo(batch, error)
+                if microbatch.is_stopping(df, batch):
+                    self.close()
+                    raise QueryStopped(STOPPED) from None
                 if not isinstance(error, AGAIN):
                     self.close()
                     raise
@@ -152,6 +169,8 @@ class Pipeline:
         state = State(self._open_cluster(), self.name, self.settings.state_directory, self._changelogs)
         try:
             records = df if self._transform is None else self._transform(df, state)
+            if not self._is_prepared:
+                records = select_columns(records, self.settings.topic)
             written = job.run(records, batch.offsets_count, begin)
         finally:
             state.release()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fencepost.client.cluster import Cluster
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
-from fencepost.spark.sink.jobs import WriteJob
+from fencepost.spark.sink.jobs import WriteJob, select_columns
 from fencepost.spark.sink.settings import PREFIX, SinkSettings
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def write_plain(
 ) -> WriteSummary:
     name = transactional_id or f"{PREFIX}batch-{uuid.uuid4()}"
     settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
+    rows = select_columns(df, settings.topic)
     with Cluster(settings.client) as cluster:
         transaction = SharedTransaction(
             cluster, name, timeout_ms=settings.transaction_timeout_ms, protocol=settings.protocol
@@ -42,7 +43,7 @@ def write_plain(
         job = WriteJob(df.sparkSession, settings, cluster)
         try:
             transaction.init()
-            written = job.run(df, None, transaction.begin)
+            written = job.run(rows, None, transaction.begin)
             if written.identity is not None:
                 transaction.commit()
         except (OutcomeUnknown, Fenced):

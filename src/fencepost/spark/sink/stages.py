@@ -33,8 +33,6 @@ from fencepost.wire.compression import Compression
 
 #: What `Encode` gives to Spark; `writer` says which task of the next stage it goes to.
 ENCODED_SCHEMA = BLOB_SCHEMA.append(pa.field("writer", pa.int32()))
-ENCODED_DDL = "topic string, partition int, records int, blob binary, writer int"
-
 
 #: In the place of a topic: what is no record batch.
 MARK = ""
@@ -64,9 +62,6 @@ RESULT_SCHEMA = pa.schema(
         ("error", pa.string()),
         ("message", pa.string()),
     ]
-)
-RESULT_DDL = (
-    "topic string, partition int, batches long, records long, bytes long, write_ms double, error string, message string"
 )
 
 
