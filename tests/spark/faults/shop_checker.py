@@ -21,7 +21,8 @@ SHOP: dict[str, Any] = {"source": PURCHASES, "left": INVOICES, "right": SHIPMENT
 def open_shop(bootstrap: str) -> None:
     """Create its topics."""
     topics = [NewTopic(name, partitions) for name, partitions in PARTITIONS.items()]
-    for created in AdminClient({"bootstrap.servers": bootstrap}).create_topics(topics).values():
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # without a name it would be gone before it is done
+    for created in admin.create_topics(topics).values():
         created.result(TIMEOUT_S)
 
 
