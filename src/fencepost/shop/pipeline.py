@@ -50,7 +50,7 @@ FROM parsed
 """
 
 RECORDS = f"""
-SELECT inline(
+inline(
   CASE WHEN reason IS NULL THEN array(
     named_struct(
       'topic',   '{INVOICES}',
@@ -79,7 +79,6 @@ SELECT inline(
         struct('error.offset' AS key,    CAST(CAST(offset AS STRING) AS BINARY) AS value))))
   ) END
 )
-FROM {{checked}}
 """
 
 
@@ -96,7 +95,7 @@ def shop(purchases: "DataFrame") -> "DataFrame":
 
 
 def records(checked: "DataFrame") -> "DataFrame":
-    return checked.sparkSession.sql(RECORDS, checked=checked)
+    return checked.selectExpr(RECORDS)
 
 
 def shop_with_totals(purchases: "DataFrame", state: "State") -> "DataFrame":

@@ -55,7 +55,11 @@ class State:
         return done.select(*_record(step, output.names, log.topic))
 
     def keep(self, rows: "DataFrame") -> "DataFrame":
-        """These rows, computed once for all that is made of them in this batch."""
+        """These rows, computed once for all that is made of them in this batch.
+
+        Not for `spark.sql("… {rows}", rows=kept)`: that makes a view and drops it again, and with a view Spark drops
+        what it kept of the same plan. Use methods of the DataFrame.
+        """
         kept = rows.persist()
         self._kept.append(kept)
         return kept
