@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from fencepost.spark import daemon
+
 pytest.importorskip("pyspark")
 
 
