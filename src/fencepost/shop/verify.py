@@ -171,17 +171,23 @@ class Verifier:
         return {name: sorted(topics[name].partitions) for name in (PURCHASES, *OUTPUTS) if name in topics}
 
     def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Offsets that a transaction is about to change are waited for."""
+        """Where a transaction that was left open has changes pending, what was committed before it counts."""
+        found = self._group_offsets(partitions, require_stable=True)
+        if pending := [entry.partition for entry in found if entry.error is not None]:
+            found = [entry for entry in found if entry.error is None]
+            found += self._group_offsets(pending, require_stable=False)
+        return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
+
+    def _group_offsets(self, partitions: Iterable[int], *, require_stable: bool) -> list[Any]:
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
         wanted = [TopicPartition(PURCHASES, partition) for partition in partitions]
         asked = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self._group, wanted)],
-            require_stable=True,
+            require_stable=require_stable,
             request_timeout=REQUEST_TIMEOUT_S,
         )
-        found = asked[self._group].result().topic_partitions
-        return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
+        return list(asked[self._group].result().topic_partitions)
 
     def _ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Of what a `read_committed` reader can see: the last stable offsets."""

@@ -12,13 +12,9 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 PLAIN_DAEMON = "pyspark.daemon"
-#: How a worker ended: any number but 0 keeps Spark's daemon from using it again.
-HUNG_UP = 1
 #: Nobody needs them in a process that has other processes beside it for each core.
 NO_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 MODULES = (
@@ -62,22 +58,9 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, "-m", PLAIN_DAEMON, *sys.argv[1:]])
     gc.collect()
     gc.freeze()  # or the first collection in a child would touch, and so copy, every page that it shares
-    from pyspark import daemon
+    from pyspark.daemon import manager
 
-    daemon.worker = end_quietly(daemon.worker)
-    daemon.manager()
-
-
-def end_quietly(worker: Callable[..., int]) -> Callable[..., int]:
-    """A task that is done before it has read all of its worker's output hangs up. That is no reason for a traceback."""
-
-    def work(*arguments: Any) -> int:
-        try:
-            return worker(*arguments)
-        except BrokenPipeError:
-            return HUNG_UP
-
-    return work
+    manager()
 
 
 if __name__ == "__main__":

@@ -76,8 +76,6 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> 
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.worker.reuse": "true",
-        # From a task to its Python worker. Over TCP every small batch waits for a delayed acknowledgement, 40 ms long.
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.daemon.module": "fencepost.spark.daemon",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),

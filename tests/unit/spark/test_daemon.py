@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-from fencepost.spark import daemon
-
 pytest.importorskip("pyspark")
 
 
@@ -23,13 +21,3 @@ def test_nothing_but_the_main_thread_runs_when_workers_are_forked():
 def test_a_worker_finds_everything_loaded_and_nothing_was_printed():
     code = "from fencepost.spark import daemon as d; d.preload(); import sys; print({*d.MODULES} - {*sys.modules})"
     assert run(code) == "set()"
-
-
-def test_a_task_that_hangs_up_ends_its_worker_without_a_traceback():
-    def worker(*arguments: object) -> int:
-        if arguments == ("hangs up",):
-            raise BrokenPipeError
-        return 0
-
-    quiet = daemon.end_quietly(worker)
-    assert (quiet("reads to the end"), quiet("hangs up")) == (0, daemon.HUNG_UP)
