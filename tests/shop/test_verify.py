@@ -27,7 +27,13 @@ class ByHand:
         producer.flush()
 
     def process(
-        self, invoices: Iterable[int], shipments: Iterable[int], offset: int, more: dict[str, bytes] | None = None
+        self,
+        invoices: Iterable[int],
+        shipments: Iterable[int],
+        offset: int,
+        more: dict[str, bytes] | None = None,
+        *,
+        commit: bool = True,
     ) -> None:
         """One transaction: invoices and shipments of the purchases with these indexes, and an offset."""
         from confluent_kafka import Consumer
@@ -44,7 +50,8 @@ class ByHand:
             producer.produce(topic, value)
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "shop"})
         producer.send_offsets_to_transaction([TopicPartition(PURCHASES, 0, offset)], consumer.consumer_group_metadata())
-        producer.commit_transaction()
+        if commit:
+            producer.commit_transaction()
         consumer.close()
 
 
@@ -68,6 +75,13 @@ def test_what_is_right_is_called_right(bootstrap: str, by_hand: ByHand):
     said = fencepost("verify", "--bootstrap", bootstrap)
     assert said.returncode == 0
     assert "right: every purchase has exactly one invoice and one shipment" in said.stdout
+
+
+def test_offsets_that_an_open_transaction_holds_are_not_committed(bootstrap: str, by_hand: ByHand):
+    by_hand.process(range(COUNT), range(COUNT), COUNT)
+    by_hand.process([], [], 7, commit=False)
+    code, report = verify(bootstrap)
+    assert (code, report["committedOffsets"]) == (0, {"0": COUNT}), report
 
 
 @pytest.mark.parametrize(
