@@ -6,6 +6,7 @@ from typing import Any
 
 import confluent_kafka as ck
 
+from fencepost.chaos.clients.membership import GroupMember
 from fencepost.errors import ErrorCode
 from tests.clients.facade import Client, Consumer, Message, Producer, Refused, Sent, Spot
 
@@ -94,6 +95,7 @@ class ConfluentConsumer(Consumer):
         # One that is alone does not ask for committed offsets.
         self._start = ck.OFFSET_BEGINNING if group is None else ck.OFFSET_INVALID
         self.native = ck.Consumer(config)
+        self.member = GroupMember(self.native)
         self._ended: dict[Spot, int] = {}
         #: As of the last poll: asking while another thread polls would lock both up.
         self._assignment: set[Spot] = set()
@@ -101,7 +103,7 @@ class ConfluentConsumer(Consumer):
     def poll(self, timeout_s: float = 0.05) -> list[Message]:
         found: list[Message] = []
         with named_errors():
-            for message in self.native.consume(500, timeout_s):
+            for message in self.member.poll(500, timeout_s):
                 spot = Spot(message.topic(), message.partition())
                 if message.error() is None:
                     found.append(_message(message))
@@ -143,7 +145,7 @@ class ConfluentConsumer(Consumer):
         return None if found.offset < 0 else found.offset
 
     def membership(self) -> Any:
-        return self.native.consumer_group_metadata()
+        return self.member.metadata or self.native.consumer_group_metadata()
 
     def offsets_for_times(self, times: Mapping[Spot, int]) -> dict[Spot, int | None]:
         with named_errors():
@@ -204,9 +206,9 @@ class Confluent(Client):
             config["group.instance.id"] = options["instance_id"]
         consumer = ConfluentConsumer(config, options["group"])
         if options["pattern"] is not None:
-            consumer.native.subscribe(["^" + options["pattern"]])
+            consumer.member.subscribe(["^" + options["pattern"]])
         elif options["topics"]:
-            consumer.native.subscribe(list(options["topics"]))
+            consumer.member.subscribe(options["topics"])
         return consumer
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from fencepost.chaos.clients.membership import GroupMember
 from fencepost.errors import ErrorCode
 from tests.faults.history import Copier, History, Outcome, Partition, Seen, Transaction, Write
 from tests.faults.raw import RETRY_INIT, RETRY_PRODUCE, Address, Kafka, Refused, Session
@@ -398,14 +399,15 @@ class CopyingMember(Worker):
                 "heartbeat.interval.ms": 300,
             }
         )
-        consumer.subscribe([self._job.source])
+        member = GroupMember(consumer)
+        member.subscribe([self._job.source])
         producer = self._new_producer()
         while not self.world.stopping.is_set():
-            messages = [m for m in consumer.consume(50, 0.2) if m.error() is None]
+            messages = [m for m in member.poll(50, 0.2) if m.error() is None]
             if not messages:
                 continue
             try:
-                self._copy(producer, consumer, messages)
+                self._copy(producer, member, messages)
                 self.done += 1
             except KafkaException as error:
                 if error.args[0].fatal():
@@ -420,7 +422,7 @@ class CopyingMember(Worker):
         again(lambda: producer.init_transactions(5), "init_transactions")
         return producer
 
-    def _copy(self, producer: Producer, consumer: Consumer, messages: list[Any]) -> None:
+    def _copy(self, producer: Producer, member: GroupMember, messages: list[Any]) -> None:
         producer.begin_transaction()
         ends: dict[tuple[str, int], int] = {}
         for message in messages:
@@ -429,7 +431,7 @@ class CopyingMember(Worker):
             ends[message.topic(), message.partition()] = message.offset() + 1
         offsets = [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()]
         again(
-            lambda: producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 5),
+            lambda: producer.send_offsets_to_transaction(offsets, member.metadata, 5),
             "send_offsets_to_transaction",
         )
         again(lambda: producer.commit_transaction(5), "commit_transaction")

@@ -6,9 +6,10 @@ position behind that is not the committed one.
 
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from fencepost.chaos.clients.base import Client, again
+from fencepost.chaos.clients.membership import GroupMember
 from fencepost.chaos.clients.producers import ABORT_SHARE, RdkafkaTransaction
 from fencepost.chaos.clients.rdkafka import CALL_TIMEOUT_S, group_consumer, is_retriable, transactional_producer
 from fencepost.chaos.plan import LOOP_GROUP
@@ -22,19 +23,20 @@ class Loop(Client):
         producer = transactional_producer(self, self.spec.prefix + self.spec.name)
         while not self.stopping:
             consumer = group_consumer(self, self.spec.prefix + LOOP_GROUP, self.spec.isolation)
-            consumer.subscribe([self.spec.source])
+            member = GroupMember(consumer)
+            member.subscribe([self.spec.source])
             try:
                 while not self.stopping:
-                    messages = [m for m in consumer.consume(RECORDS_MAX, 0.3) if m.error() is None]
+                    messages = [m for m in member.poll(RECORDS_MAX, 0.3) if m.error() is None]
                     if not messages:
                         continue
                     number += 1
-                    if not self._one(consumer, producer, number, messages):
+                    if not self._one(member, producer, number, messages):
                         break
             finally:
                 consumer.close()
 
-    def _one(self, consumer: Consumer, producer: Producer, number: int, messages: list[Any]) -> bool:
+    def _one(self, member: GroupMember, producer: Producer, number: int, messages: list[Any]) -> bool:
         inputs, writes = [], []
         ends: dict[tuple[str, int], int] = {}
         for index, message in enumerate(messages):
@@ -48,9 +50,7 @@ class Loop(Client):
             offsets = [TopicPartition(*where, end) for where, end in ends.items()]
             again(
                 self,
-                lambda: producer.send_offsets_to_transaction(
-                    offsets, consumer.consumer_group_metadata(), CALL_TIMEOUT_S
-                ),
+                lambda: producer.send_offsets_to_transaction(offsets, member.metadata, CALL_TIMEOUT_S),
                 is_retriable,
             )
 
