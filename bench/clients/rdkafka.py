@@ -84,6 +84,9 @@ def send(made: Any, topic: str, value: bytes, count: int) -> None:
 
 def produce_action(options: argparse.Namespace) -> dict[str, Any]:
     made = producer(options)
+    # librdkafka tries for a producer id again only after half a second if its first connection was not up yet.
+    made.produce(options.topic, b"before the clock starts")
+    made.flush(30)
     value = bytes(i * 7 % 251 for i in range(options.record_size))
     began = time.perf_counter()
     send(made, options.topic, value, options.records)

@@ -45,9 +45,19 @@ def _application(server: Server, program: str, words: Sequence[str], commit_ms: 
     """Runs while the block does; gives the name of its group."""
     name = f"streams-{uuid.uuid4().hex[:8]}"
     with tempfile.TemporaryDirectory(prefix="bench-streams-") as home:
-        arguments = [server.bootstrap_servers, name, *words, str(commit_ms), str(threads), home]
+        properties = {
+            "bootstrap.servers": server.bootstrap_servers,
+            "application.id": name,
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": commit_ms,
+            "num.stream.threads": threads,
+            "state.dir": home,
+            "consumer.auto.offset.reset": "earliest",
+        }
+        file = Path(home, "streams.properties")
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         process = subprocess.Popen(
-            java.command(str(JAVA / f"{program}.java"), *arguments, heap=HEAP), stdin=subprocess.DEVNULL,
+            java.command(str(JAVA / f"{program}.java"), str(file), *words, heap=HEAP), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:

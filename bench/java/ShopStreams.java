@@ -1,6 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.FileReader;
+import java.io.Reader;
 import java.time.Duration;
 import java.util.List;
 import java.util.Properties;
@@ -8,29 +10,24 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
-import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
  * The shop as a Kafka Streams application with exactly_once_v2: a purchase becomes an invoice and a shipment.
- * Arguments: bootstrap servers, application id, input topic, invoices, shipments, commit interval in ms, threads, state directory.
+ * Arguments: a file of properties, input topic, invoices, shipments.
  */
 public class ShopStreams {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     public static void main(String[] args) throws Exception {
         Properties properties = new Properties();
-        properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
-        properties.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
-        properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, Integer.parseInt(args[5]));
-        properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, Integer.parseInt(args[6]));
-        properties.put(StreamsConfig.STATE_DIR_CONFIG, args[7]);
-        properties.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
+        try (Reader file = new FileReader(args[0])) {
+            properties.load(file);
+        }
 
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(args[2], Consumed.with(Serdes.String(), Serdes.ByteArray()))
+        builder.stream(args[1], Consumed.with(Serdes.String(), Serdes.ByteArray()))
             .flatMap((key, value) -> {
                 try {
                     JsonNode purchase = JSON.readTree(value);
@@ -54,7 +51,7 @@ public class ShopStreams {
                     throw new RuntimeException(error);
                 }
             })
-            .to((key, value, context) -> key.charAt(0) == 'i' ? args[3] : args[4],
+            .to((key, value, context) -> key.charAt(0) == 'i' ? args[2] : args[3],
                 Produced.with(Serdes.String(), Serdes.ByteArray()));
 
         KafkaStreams streams = new KafkaStreams(builder.build(), properties);

@@ -1,6 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.FileReader;
+import java.io.Reader;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.Properties;
@@ -9,7 +11,6 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
-import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -18,7 +19,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * Running totals by key as a Kafka Streams application with exactly_once_v2: a RocksDB store with its changelog topic.
- * Arguments: bootstrap servers, application id, input topic, output topic, keys, commit interval in ms, threads, state directory.
+ * Arguments: a file of properties, input topic, output topic, keys.
  */
 public class TotalsStreams {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -47,17 +48,13 @@ public class TotalsStreams {
 
     public static void main(String[] args) throws Exception {
         Properties properties = new Properties();
-        properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
-        properties.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
-        properties.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        properties.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, Integer.parseInt(args[5]));
-        properties.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, Integer.parseInt(args[6]));
-        properties.put(StreamsConfig.STATE_DIR_CONFIG, args[7]);
-        properties.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
-        long keys = Long.parseLong(args[4]);
+        try (Reader file = new FileReader(args[0])) {
+            properties.load(file);
+        }
+        long keys = Long.parseLong(args[3]);
 
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(args[2], Consumed.with(Serdes.String(), Serdes.ByteArray()))
+        builder.stream(args[1], Consumed.with(Serdes.String(), Serdes.ByteArray()))
             .map((key, value) -> {
                 JsonNode purchase = parsed(value);
                 String user = Long.toString(purchase.get("purchaseId").asLong() % keys);
@@ -74,7 +71,7 @@ public class TotalsStreams {
                     .withKeySerde(Serdes.String()).withValueSerde(Serdes.ByteArray()))
             .toStream()
             .map((user, totals) -> KeyValue.pair(user, written(user, totals)))
-            .to(args[3], Produced.with(Serdes.String(), Serdes.ByteArray()));
+            .to(args[2], Produced.with(Serdes.String(), Serdes.ByteArray()));
 
         KafkaStreams streams = new KafkaStreams(builder.build(), properties);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> streams.close(Duration.ofSeconds(20))));

@@ -4,10 +4,11 @@ Reads with confluent-kafka and judges with `fencepost.shop.books`; topics may ha
 """
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from fencepost.client.cluster import TopicPartition
 from fencepost.client.offsets import Isolation, latest, partitions_of
+from fencepost.scenarios.loop import Plan
 from fencepost.scenarios.stage import Stage
 from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
 from fencepost.shop.books import Books, Found, Problem, Where
@@ -26,6 +27,18 @@ class Shop:
     def open(cls, stage: Stage, partitions: int = 1) -> Self:
         purchases, invoices, shipments = stage.topics(PURCHASES, INVOICES, SHIPMENTS, partitions=partitions)
         return cls(purchases, invoices, shipments, stage.name("shop"))
+
+    def sell(self, stage: Stage, fewest: int, most: int) -> int:
+        """As many purchases as chance has it, in between; gives how many."""
+        count = stage.random.randint(fewest, most)
+        stage.tell(f"{count} customers buy something.")
+        stage.sell(self.purchases, count)
+        return count
+
+    def plan(self, stage: Stage, **more: Any) -> Plan:
+        """For the program that makes invoices and shipments of the purchases."""
+        topics = self.purchases, self.invoices, self.shipments
+        return Plan(stage.bootstrap, *topics, self.group, transactional_id=stage.name("shop"), **more)
 
     def outputs(self, stage: Stage) -> list[TopicPartition]:
         return partitions_of(stage.cluster, [self.invoices, self.shipments])

@@ -8,7 +8,7 @@ from fencepost.errors import ErrorCode
 from fencepost.scenarios import downstream
 from fencepost.scenarios.audit import Shop, check_exactly_once, committed
 from fencepost.scenarios.children import Child
-from fencepost.scenarios.loop import Plan, Point
+from fencepost.scenarios.loop import Point
 from fencepost.scenarios.raw import RawProducer
 from fencepost.scenarios.scenario import Scenario
 from fencepost.scenarios.stage import Stage, ids_of
@@ -20,18 +20,8 @@ SESSION_MS, SHORT_SESSION_MS = 6_000, 2_000
 
 def loop_dies(stage: Stage) -> None:
     shop = Shop.open(stage)
-    count = stage.random.randint(10, 16)
-    stage.tell(f"{count} customers buy something.")
-    stage.sell(shop.purchases, count)
-    plan = Plan(
-        stage.bootstrap,
-        shop.purchases,
-        shop.invoices,
-        shop.shipments,
-        shop.group,
-        transactional_id=stage.name("shop"),
-        timeout_ms=20_000,
-    ).as_dict()
+    shop.sell(stage, 10, 16)
+    plan = shop.plan(stage, timeout_ms=20_000).as_dict()
     deaths = [Point.POLLED, Point.OFFSETS_SENT, Point.COMMITTED]
     stage.random.shuffle(deaths)
     for number, point in enumerate(deaths, 1):

@@ -3,6 +3,7 @@
 import time
 
 from fencepost.scenarios.audit import Shop, check_exactly_once
+from fencepost.scenarios.children import Child
 from fencepost.scenarios.loop import FENCED, Plan, Point
 from fencepost.scenarios.scenario import Needs, Scenario
 from fencepost.scenarios.stage import Stage
@@ -12,16 +13,8 @@ BEYOND_S = 2 * TIMEOUT_MS / 1000
 
 
 def broker_pauses(stage: Stage) -> None:
-    shop = Shop.open(stage)
-    count = stage.random.randint(15, 25)
-    stage.tell(f"{count} customers buy something; the program runs with a transaction timeout of {TIMEOUT_MS} ms.")
-    stage.sell(shop.purchases, count)
-    point = stage.random.choice([Point.SENT, Point.OFFSETS_SENT])
-    plan = _plan(stage, shop, point, stage.random.randint(2, 6))
-    program = stage.child("program", "loop", plan.as_dict())
-    purchase = program.wait_for("at")["purchase"]
-    stage.show_epochs(stage.name("shop"))
-    stage.tell(f"Purchase {purchase} is in an open transaction. SIGSTOP to the broker, for {BEYOND_S:.0f} s.")
+    shop, plan, program = _open_transaction(stage, stage.random.randint(2, 6))
+    stage.tell(f"SIGSTOP to the broker, for {BEYOND_S:.0f} s.")
     stage.pause_broker()
     program.go_on()
     time.sleep(BEYOND_S)
@@ -40,17 +33,8 @@ def broker_pauses(stage: Stage) -> None:
 
 
 def program_pauses(stage: Stage) -> None:
-    shop = Shop.open(stage)
-    count = stage.random.randint(10, 16)
-    stage.tell(f"{count} customers buy something; the program runs with a transaction timeout of {TIMEOUT_MS} ms.")
-    stage.sell(shop.purchases, count)
-    point = stage.random.choice([Point.SENT, Point.OFFSETS_SENT])
-    plan = _plan(stage, shop, point, stage.random.randint(1, 4))
-    program = stage.child("program", "loop", plan.as_dict())
-    purchase = program.wait_for("at")["purchase"]
-    stage.show_epochs(stage.name("shop"))
-    stage.show_lso(*shop.outputs(stage))
-    stage.tell(f"Purchase {purchase} is in an open transaction ({point}). SIGSTOP to the program.")
+    shop, plan, program = _open_transaction(stage, stage.random.randint(1, 4))
+    stage.tell("SIGSTOP to the program.")
     program.pause()
     program.go_on()
     outputs = shop.outputs(stage)
@@ -70,18 +54,18 @@ def program_pauses(stage: Stage) -> None:
     _look(stage, shop)
 
 
-def _plan(stage: Stage, shop: Shop, point: Point, after: int) -> Plan:
-    return Plan(
-        stage.bootstrap,
-        shop.purchases,
-        shop.invoices,
-        shop.shipments,
-        shop.group,
-        transactional_id=stage.name("shop"),
-        timeout_ms=TIMEOUT_MS,
-        stop_at=point,
-        stop_after=after,
-    )
+def _open_transaction(stage: Stage, after: int) -> tuple[Shop, Plan, Child]:
+    """A program that has done `after` purchases and stands in the middle of the next one."""
+    shop = Shop.open(stage)
+    shop.sell(stage, 12, 20)
+    point = stage.random.choice([Point.SENT, Point.OFFSETS_SENT])
+    plan = shop.plan(stage, timeout_ms=TIMEOUT_MS, stop_at=point, stop_after=after)
+    program = stage.child("program", "loop", plan.as_dict())
+    purchase = program.wait_for("at")["purchase"]
+    stage.show_epochs(stage.name("shop"))
+    stage.show_lso(*shop.outputs(stage))
+    stage.tell(f"Purchase {purchase} is in an open transaction ({point}), which times out after {TIMEOUT_MS} ms.")
+    return shop, plan, program
 
 
 def _finish(stage: Stage, plan: Plan) -> None:

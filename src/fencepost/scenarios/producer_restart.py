@@ -3,7 +3,7 @@
 from collections import Counter
 
 from fencepost.scenarios.audit import Shop, check_exactly_once
-from fencepost.scenarios.loop import Mode, Plan, Point
+from fencepost.scenarios.loop import Mode, Point
 from fencepost.scenarios.scenario import Scenario
 from fencepost.scenarios.stage import Stage, ids_of
 
@@ -42,21 +42,8 @@ def transactions(stage: Stage) -> None:
 def _killed_after_send(stage: Stage, mode: Mode) -> tuple[Shop, int, int]:
     """Plays it up to the successor's end; gives the number of purchases, and the one that was in hand."""
     shop = Shop.open(stage)
-    count = stage.random.randint(PURCHASES_MIN, PURCHASES_MAX)
-    after = stage.random.randint(1, count - 2)
-    stage.tell(f"{count} customers buy something.")
-    stage.sell(shop.purchases, count)
-    plan = Plan(
-        stage.bootstrap,
-        shop.purchases,
-        shop.invoices,
-        shop.shipments,
-        shop.group,
-        mode=mode,
-        transactional_id=stage.name("shop"),
-        stop_at=Point.SENT,
-        stop_after=after,
-    )
+    count = shop.sell(stage, PURCHASES_MIN, PURCHASES_MAX)
+    plan = shop.plan(stage, mode=mode, stop_at=Point.SENT, stop_after=stage.random.randint(1, count - 2))
     stage.tell(f"The program runs with {mode}: purchase → invoice + shipment → offset.")
     first = stage.child("program", "loop", plan.as_dict())
     at = int(first.wait_for("at")["purchase"])

@@ -63,9 +63,6 @@ def start(spark: Any, plan: Plan) -> Any:
 
 
 def main() -> int:
-    from pyspark.errors import StreamingQueryException
-
-    from fencepost.spark import progress
     from fencepost.spark.session import session
     from fencepost.spark.sink import steps
 
@@ -84,7 +81,15 @@ def main() -> int:
     }
     spark = session("scenarios", plan.master, conf, log_file=plan.log_file or None)
     say("spark")
-    query = start(spark, plan)
+    return await_end(start(spark, plan))
+
+
+def await_end(query: Any) -> int:
+    """Say how it ended; gives the exit status."""
+    from pyspark.errors import StreamingQueryException
+
+    from fencepost.spark import progress
+
     try:
         query.awaitTermination()
     except StreamingQueryException as error:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fencepost.scenarios import orders
+from fencepost.scenarios.children import say
+from fencepost.scenarios.spark_job import await_end
 from fencepost.shop.pipeline import shop
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 END_TXN = 26
-FAILED = 3
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,6 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
     )
 
 
-def say(event: str, **more: Any) -> None:
-    print(json.dumps({"event": event, **more}), flush=True)
-
-
 def obey() -> None:
     """Look for orders at every step."""
     from fencepost.client.connection import Connection, Pending
@@ -104,9 +101,6 @@ def obey() -> None:
 
 
 def main() -> int:
-    from pyspark.errors import StreamingQueryException
-
-    from fencepost.spark import progress
     from fencepost.spark.session import session
 
     plan = Plan(**json.loads(sys.argv[1]))
@@ -118,15 +112,7 @@ def main() -> int:
     }
     spark = session("faults", plan.master, conf, log_file=os.environ.get("SPARK_TEST_LOG"))
     say("spark")
-    query = start(spark, plan)
-    try:
-        query.awaitTermination()
-    except StreamingQueryException as error:
-        say("failed", error=str(error))
-        return FAILED
-    sums = progress(query)
-    say("done", progress={} if sums is None else sums.as_dict())
-    return 0
+    return await_end(start(spark, plan))
 
 
 if __name__ == "__main__":
