@@ -2,7 +2,7 @@
 
     python -m bench.spark                          everything, on Apache Kafka and then on our broker
     python -m bench.spark --parts pipeline --brokers kafka
-    python -m bench.spark --parts small read
+    python -m bench.spark --parts small read memory
 
 Ours writes each batch in one transaction. Spark's own sink writes at least once, so it does less. Kafka Streams runs
 with exactly_once_v2 at two commit intervals. All have the same partitions and cores, and read and write the same.
@@ -26,7 +26,9 @@ from bench.harness import options as shared
 from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, ratio, spread
 
-PARTS = ("pipeline", "read", "small")
+PARTS = ("pipeline", "read", "small", "memory")
+#: Records in a micro-batch, to see what a task needs for them.
+MEMORY_BATCHES = (50_000, 200_000, 800_000)
 COMMIT_MS = (100, 1000)
 ROWS_PER_TRANSACTION = 100_000
 
@@ -117,6 +119,15 @@ def small(server: Server, options: Any, report: Report) -> list[list[Any]]:
     ]  # fmt: skip
 
 
+def memory(server: Server, options: Any, report: Report) -> list[list[Any]]:
+    rows = []
+    for batch in MEMORY_BATCHES:
+        peak_bytes = job("pipeline", "fencepost", server, options, "--batch", str(batch))["worker_peak_bytes"]
+        report.raw.append({"part": "memory", "broker": server.name, "batch": batch, "worker_peak_bytes": peak_bytes})
+        rows.append([server.name, f"{batch:,}", round(peak_bytes / 1e6)])
+    return rows
+
+
 def main() -> None:
     parser = shared.parser(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
@@ -133,7 +144,7 @@ def main() -> None:
         with brokers.running(kind, Flush.NEVER.settings) as server:
             create(server, ("purchases", "invoices", "shipments", "purchases.dead"), options.partitions)
             fill(server, "purchases", options.records)
-            for part, measure in (("pipeline", pipelines), ("read", reads), ("small", small)):
+            for part, measure in zip(PARTS, (pipelines, reads, small, memory), strict=True):
                 if part in options.parts:
                     rows[part] += measure(server, options, report)
     if rows["pipeline"]:
@@ -145,6 +156,8 @@ def main() -> None:
     if rows["small"]:
         columns = ["broker", "100 records a batch", "trigger, ms", "visible after, ms", "to an empty trigger"]
         report.table("Small batches", columns, rows["small"])
+    if rows["memory"]:
+        report.table("Memory", ["broker", "records in a batch", "largest Python worker, MB"], rows["memory"])
     report.publish(as_json=options.json, save=options.save)
 
 

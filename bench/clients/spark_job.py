@@ -8,15 +8,17 @@ is for both.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 import tempfile
 import time
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.harness import java
+from bench.harness import java, process
 
 #: Of a hundred records each; the second half counts.
 SMALL_BATCHES = 200
@@ -28,7 +30,8 @@ def spark_session(cores: int) -> Any:
     from fencepost.spark.session import session
 
     jars = sorted(str(path) for path in java.spark_library().glob("*.jar"))
-    return session("bench", f"local[{cores}]", {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"})
+    conf = {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"}
+    return session("bench", f"local[{cores}]", conf, log_file=Path(tempfile.mkdtemp(prefix="bench-spark-")) / "log")
 
 
 def source(spark: Any, options: argparse.Namespace, **more: str) -> Any:
@@ -51,7 +54,17 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch))
     query = start(shop(purchases), options)
     query.awaitTermination()
-    return rate_of(query, options)
+    return {**rate_of(query, options), "worker_peak_bytes": worker_peak_bytes()}
+
+
+def worker_peak_bytes() -> int:
+    """Of the Python worker that had the most in memory at a time; they outlive the query by a minute."""
+    found = [0]
+    for pid in process.descendants(os.getpid()):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if b"pyspark.worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(process.peak_rss_bytes(pid))
+    return max(found)
 
 
 def rate_of(query: Any, options: argparse.Namespace) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Usage:
 def usage(pid: int) -> Usage:
     """Of the process and of its descendants, those that have ended and been waited for included."""
     user = system = rss = 0
-    for each in [pid, *_descendants(pid)]:
+    for each in [pid, *descendants(pid)]:
         try:
             stat = Path(f"/proc/{each}/stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
@@ -49,7 +49,7 @@ def busy_cpu_s() -> float:
     return (user + nice + system + irq + softirq) / TICKS_PER_SECOND
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
     found: list[int] = []
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
@@ -61,5 +61,5 @@ def _descendants(pid: int) -> list[int]:
         except FileNotFoundError:
             continue
         for child in map(int, children):
-            found += [child, *_descendants(child)]
+            found += [child, *descendants(child)]
     return found

@@ -127,7 +127,7 @@ class Setting(Generic[T]):
 
     def _check(self, value: Any, text: str) -> None:
         if self.choices:
-            given = value if isinstance(value, tuple) else (value,)
+            given = value if isinstance(value, tuple) else (self.format(value),)
             if not given or not set(given) <= set(self.choices):
                 raise self._refused(text, f"String must be one of: {', '.join(self.choices)}")
         limits = _NUMBER_LIMITS.get(self.kind)

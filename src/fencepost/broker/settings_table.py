@@ -199,6 +199,8 @@ class TopicTable:
     index_interval_bytes = integer(4096, LogTable.log_index_interval_bytes.doc,
                                    low=0, inherits={"log.index.interval.bytes": 1})
     leader_replication_throttled_replicas = strings((), "Without effect: nothing is replicated.")
+    local_retention_bytes = long(-2, "Without effect: there is no remote storage.", low=-2)
+    local_retention_ms = long(-2, "Without effect: there is no remote storage.", low=-2)
     max_compaction_lag_ms = long(LONG_MAX, LogTable.log_cleaner_max_compaction_lag_ms.doc,
                                  low=1, inherits={"log.cleaner.max.compaction.lag.ms": 1})
     max_message_bytes = integer(1_048_588, TopicDefaultsTable.message_max_bytes.doc,
@@ -216,6 +218,9 @@ class TopicTable:
     min_insync_replicas = integer(1, TopicDefaultsTable.min_insync_replicas.doc,
                                   low=1, inherits={"min.insync.replicas": 1})
     preallocate = boolean(False, LogTable.log_preallocate.doc, inherits={"log.preallocate": 1})
+    remote_log_copy_disable = boolean(False, "Without effect: there is no remote storage.")
+    remote_log_delete_on_disable = boolean(False, "Without effect: there is no remote storage.")
+    remote_storage_enable = boolean(False, "There is no remote storage to be enabled.", choices=("false",))
     retention_bytes = long(-1, LogTable.log_retention_bytes.doc, inherits={"log.retention.bytes": 1})
     retention_ms = long(604_800_000, LogTable.log_retention_ms.doc, low=-1, inherits={
         "log.retention.ms": 1, "log.retention.minutes": MINUTE_MS, "log.retention.hours": HOUR_MS})

@@ -40,7 +40,8 @@ def session(
 ) -> "SparkSession":
     """A session on `master`, with `conf` on top of our settings.
 
-    Spark's log goes to `log_file`; without one its errors, and only those, go to standard error.
+    Spark's log goes to `log_file`, and so does what its processes print; without one its errors, and only those, go to
+    standard error.
     """
     try:
         from pyspark.errors import PySparkException
@@ -55,15 +56,19 @@ def session(
     settings = ours | given
     settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], given.get(JAVA_OPTIONS)]))
     _prepare_environment(master)
-    builder = SparkSession.builder.master(master).appName(app_name)
+    settings |= {"spark.master": master, "spark.app.name": app_name}
+    builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if log_file is not None:
+                _start_jvm(settings, Path(log_file))
             spark = builder.getOrCreate()
     except PySparkException as error:
-        raise SparkFailed(f"Spark did not start on {master!r}: {error}") from error
+        where = "" if log_file is None else f" (its log is {log_file})"
+        raise SparkFailed(f"Spark did not start on {master!r}: {error}{where}") from error
     if SHUFFLE_PARTITIONS not in settings:
         spark.conf.set(SHUFFLE_PARTITIONS, str(max(1, spark.sparkContext.defaultParallelism)))
     return spark
@@ -85,9 +90,26 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> 
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.metricsEnabled": "false",
     }
+    if log_file is not None:
+        # Over TCP each exchange with a worker meets a delayed acknowledgement, twice a batch. Over these sockets some
+        # workers end with a stack trace on standard error when Spark hangs up; which is in the log then.
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return settings
+
+
+def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:
+    """Spark's JVM, with the standard error of it and of every Python process that it starts in the log."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return  # a session before this one has started it
+    conf = SparkConf().setAll(list(settings.items()))
+    with log_file.open("ab") as log:
+        gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+    SparkContext(conf=conf, gateway=gateway)
 
 
 def is_local(master: str) -> bool:

@@ -214,3 +214,19 @@ def test_a_number_that_a_topic_setting_takes_reaches_the_log(number, name):
     except ConfigError:
         return
     settings.log_config({name: str(number)})
+
+
+def test_topics_can_be_given_every_setting_that_kafka_describes_and_only_remote_storage_cannot_be_had():
+    """Tools that copy topics read all settings of one cluster and give them to the other."""
+    described = {
+        "local.retention.ms": "-2",
+        "local.retention.bytes": "-2",
+        "remote.storage.enable": "false",
+        "remote.log.copy.disable": "false",
+        "remote.log.delete.on.disable": "false",
+    }
+    assert {
+        name: TOPIC_SETTINGS[name].format(TOPIC_SETTINGS[name].parse(text)) for name, text in described.items()
+    } == (described)
+    with pytest.raises(ConfigError, match="remote.storage.enable"):
+        TOPIC_SETTINGS["remote.storage.enable"].parse("true")
