@@ -23,6 +23,9 @@ LOOPBACK = "127.0.0.1"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
+#: How a JVM begins its last words.
+FAILURE = 'Exception in thread "main" '
+
 #: Spark's default is 10,000 rows, which is little for records that go through Python by the column.
 ARROW_ROWS = 65_536
 
@@ -44,6 +47,7 @@ def session(
     standard error.
     """
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -60,15 +64,16 @@ def session(
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
+    log = None if log_file is None else Path(log_file)
+    written = log.stat().st_size if log is not None and log.exists() else 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if log_file is not None:
-                _start_jvm(settings, Path(log_file))
+            if log is not None:
+                _start_jvm(settings, log)
             spark = builder.getOrCreate()
-    except PySparkException as error:
-        where = "" if log_file is None else f" (its log is {log_file})"
-        raise SparkFailed(f"Spark did not start on {master!r}: {error}{where}") from error
+    except (PySparkException, Py4JError) as error:
+        raise SparkFailed(f"Spark did not start on {master!r}: {_reason(error, log, written)}") from error
     if SHUFFLE_PARTITIONS not in settings:
         spark.conf.set(SHUFFLE_PARTITIONS, str(max(1, spark.sparkContext.defaultParallelism)))
     return spark
@@ -110,6 +115,19 @@ def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:
     with log_file.open("ab") as log:
         gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
     SparkContext(conf=conf, gateway=gateway)
+
+
+def _reason(error: Exception, log: Path | None, written: int) -> str:
+    """What Spark says is wrong, in a line; `written` is what the log held before it started."""
+    from py4j.protocol import Py4JJavaError
+
+    if isinstance(error, Py4JJavaError):
+        found = str(error.java_exception).splitlines()[0]
+    else:
+        lines = [] if log is None else log.read_bytes()[written:].decode(errors="replace").splitlines()
+        last_words = [line.removeprefix(FAILURE) for line in lines if line.startswith(FAILURE)]
+        found = last_words[-1] if last_words else str(error)
+    return found if log is None else f"{found} (there is more in {log})"
 
 
 def is_local(master: str) -> bool:

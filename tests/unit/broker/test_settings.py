@@ -227,6 +227,6 @@ def test_topics_can_be_given_every_setting_that_kafka_describes_and_only_remote_
     }
     assert {
         name: TOPIC_SETTINGS[name].format(TOPIC_SETTINGS[name].parse(text)) for name, text in described.items()
-    } == (described)
-    with pytest.raises(ConfigError, match="remote.storage.enable"):
+    } == described
+    with pytest.raises(ConfigError, match=r"remote\.storage\.enable"):
         TOPIC_SETTINGS["remote.storage.enable"].parse("true")
