@@ -110,6 +110,17 @@ class TestSecondProtocol:
         assert errors(transactional.end(commit=False)) == set()
         assert transactional.producer[1] == epoch + 1
 
+    @pytest.mark.parametrize(("isolation", "offset"), [(0, 1), (1, 0)])
+    def test_the_greatest_timestamp_is_one_that_the_reader_may_see(
+        self, wire: Wire, transactional: Transactional, topic: MakeTopic, isolation: int, offset: int
+    ) -> None:
+        name = topic(config={"retention.ms": -1})
+        produce(wire, name, batch(b"a", timestamp=1000))
+        transactional.produce(name, b"b")
+        topics = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -3}]}]
+        answer = wire.ask(Key.LIST_OFFSETS, 7, replica_id=-1, isolation_level=isolation, topics=topics)
+        assert answer.topics[0].partitions[0].offset == offset
+
     def test_offsets_join_the_transaction_by_themselves(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic
     ) -> None:
@@ -122,6 +133,12 @@ class TestSecondProtocol:
         assert committed(wire, group, name, require_stable=True)[1] == {"UNSTABLE_OFFSET_COMMIT"}
         transactional.end()
         assert stable(wire, group, name) == 7
+
+    def test_a_group_without_a_name_has_no_part_in_a_transaction(
+        self, transactional: Transactional, topic: MakeTopic
+    ) -> None:
+        assert transactional.commit_offset("", topic(), 7) == {"INVALID_GROUP_ID"}
+        assert errors(transactional.end(commit=True)) == {"INVALID_TXN_STATE"}, "nothing has been begun"
 
     def test_aborted_offsets_are_as_if_never_sent(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.dispatch import Call, Handler, Parts, Reply
 from fencepost.broker.inbox import Inbox
-from fencepost.broker.outbox import Outbox
+from fencepost.broker.outbox import CLIENT_GONE, Outbox
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.wire.frame import (
     API_VERSIONS_KEY,
@@ -262,7 +262,8 @@ class Connection(asyncio.BufferedProtocol):
     def _hang_up(self, reason: str) -> None:
         """Close the connection with one line that says why."""
         if not self._closed:
-            log.warning("closing the connection of %s: %s", self._client_host, reason)
+            level = logging.DEBUG if reason == CLIENT_GONE else logging.WARNING
+            log.log(level, "closing the connection of %s: %s", self._client_host, reason)
             self._closed = True
             self._outbox.flush()  # the answers to what came before
             self._transport.abort()

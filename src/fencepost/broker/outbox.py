@@ -18,6 +18,8 @@ from fencepost.log.slices import FileSlice
 
 #: How much goes out of a file before other connections get their turn.
 TURN_BYTES = 4 * 1024 * 1024
+#: Why a connection ends that nobody need be told of.
+CLIENT_GONE = "the client has gone"
 
 
 class Transport(Protocol):
@@ -41,6 +43,7 @@ class Outbox:
         "_broken",
         "_drained",
         "_gathered",
+        "_is_broken",
         "_loop",
         "_position",
         "_socket",
@@ -61,6 +64,7 @@ class Outbox:
         #: What the socket did not take yet. While there is any, whoever produces answers should stop.
         self.unsent: deque[bytearray | memoryview | FileSlice] = deque()
         self._position = 0  # how much of the first part, if it is a slice, is gone
+        self._is_broken = False
         self._watched = -1  # the descriptor by which the loop tells when a full socket takes more
         shared = transport.get_extra_info("socket")
         self._socket = socket.socket(shared.family, socket.SOCK_STREAM, shared.proto, shared.fileno())
@@ -77,8 +81,8 @@ class Outbox:
 
     def flush(self) -> None:
         """Send what the socket takes."""
-        if self._watched >= 0:
-            return  # the loop will say when
+        if self._watched >= 0 or self._is_broken:
+            return  # the loop will say when, or nobody listens
         if not self.unsent:
             if not self._gathered:
                 return
@@ -108,15 +112,17 @@ class Outbox:
                 sent = self._send_slice(part)
                 self._position += sent
                 budget -= sent
-                if self._position == len(part):
-                    self._position = 0
-                    queue.popleft()
+                is_gone = self._position == len(part)
             else:
                 sent = self._send(part, socket.MSG_MORE if len(queue) > 1 else 0)
-                if sent == len(part):
-                    queue.popleft()
-                else:
-                    queue[0] = memoryview(part)[sent:]
+                is_gone = sent == len(part)
+            if self._is_broken:
+                return
+            if is_gone:
+                self._position = 0
+                queue.popleft()
+            elif not isinstance(part, FileSlice):
+                queue[0] = memoryview(part)[sent:]
             if sent == 0:
                 self._watch()
                 return
@@ -141,8 +147,11 @@ class Outbox:
             return self._socket.send(data, flags)
         except BlockingIOError:
             return 0
+        except ConnectionError:
+            self._give_up(CLIENT_GONE)
+            return len(data)
         except OSError as error:
-            self._broken(f"its socket failed: {error}")
+            self._give_up(f"its socket failed: {error}")
             return len(data)
 
     def _send_slice(self, part: FileSlice) -> int:
@@ -153,13 +162,24 @@ class Outbox:
             sent = part.send_to(self._socket, self._position)
         except BlockingIOError:
             return 0
+        except ConnectionError:
+            self._give_up(CLIENT_GONE)
+            return rest
         except OSError as error:
-            self._broken(f"stored records could not be sent: {error}")
+            self._give_up(f"stored records could not be sent: {error}")
             return rest
         if sent == 0:
-            self._broken("stored records are not in their file any more")
+            self._give_up("stored records are not in their file any more")
             return rest
         return sent
+
+    def _give_up(self, reason: str) -> None:
+        """Forget the rest before anybody is told: whoever hears of it flushes once more."""
+        self._is_broken = True
+        self._stop_watching()
+        self.unsent.clear()
+        self._gathered = bytearray()
+        self._broken(reason)
 
     def _close_gathered(self) -> None:
         if self._gathered:

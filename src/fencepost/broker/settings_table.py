@@ -129,8 +129,8 @@ class LogTable:
 class TransactionTable:
     """Producers and transactions."""
 
-    transaction_version = integer(2, "The transaction protocol: 1, or 2 (KIP-890) for clients that know it.",
-                                  low=1, high=2)
+    transaction_version = integer(2, "The transaction protocol: 2 (KIP-890) for clients that know it, or only the "
+                                  "first (1 or 0, which differ in nothing here).", low=0, high=2)
     transaction_max_timeout_ms = integer(900_000, "The longest transaction timeout that a producer may ask for.", low=1)
     transactional_id_expiration_ms = integer(604_800_000, "A transactional id that is silent for so long is forgotten.",
                                              low=1)

@@ -200,6 +200,12 @@ class TimeIndex(IndexFile):
         entry = self.last()
         return (entry[0], self._base_offset + entry[1]) if entry else (-1, self._base_offset)
 
+    def greatest_before(self, offset: int) -> tuple[int, int]:
+        """The last entry that tells of nothing but records before `offset`, as `greatest` gives it."""
+        number = self.floor(offset - self._base_offset - 1, 1) if self.count else -1
+        entry = self.entry(number) if number >= 0 else (-1, 0)
+        return entry[0], self._base_offset + entry[1]
+
     def offset_before(self, timestamp: int) -> int:
         """No record before this offset has a timestamp of `timestamp` or more."""
         number = self.floor(timestamp - 1) if self.count else -1

@@ -7,6 +7,9 @@ from fencepost.log.segment import Segment
 from fencepost.wire.batch import BatchHeader
 from fencepost.wire.records import decode_batch
 
+#: Headers that one question may look at before it is given up: about a tenth of a second.
+WALK_BATCHES_MAX = 20_000
+
 if TYPE_CHECKING:
     from fencepost.log.partition import PartitionLog
 
@@ -24,24 +27,51 @@ def offset_for_timestamp(log: "PartitionLog", timestamp: int, isolation: Isolati
 
 
 def max_timestamp(log: "PartitionLog", isolation: Isolation) -> tuple[int, int, int] | None:
-    """The greatest timestamp that is readable, and the first record that has it."""
-    greatest = max((segment.max_timestamp for segment in log.segments.all), default=-1)
-    if greatest < 0:
-        return None
-    found = offset_for_timestamp(log, greatest, isolation)
-    if found is not None:
-        return found
-    # The greatest of all is not readable yet, or lies before the log's start: look at what is in between.
+    """The greatest timestamp that is readable, and the first record that has it.
+
+    Nothing when that would have to be found by looking at a large part of a segment, which can only be after the
+    greatest of it was deleted, or is not readable yet, and times are in no order.
+    """
     end_offset = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
-    best: tuple[int, int] | None = None
-    for header, batch in log.replay(log.log_start_offset):
+    greatest = -1
+    for segment in log.segments.all:
+        if segment.base_offset >= end_offset:
+            break
+        found = _greatest(segment, log.log_start_offset, end_offset)
+        if found is None:
+            return None
+        greatest = max(greatest, found)
+    return offset_for_timestamp(log, greatest, isolation) if greatest >= 0 else None
+
+
+def _greatest(segment: Segment, start_offset: int, end_offset: int) -> int | None:
+    """The greatest timestamp from `start_offset` to before `end_offset`, -1 when there is none."""
+    if segment.max_timestamp < 0:
+        return -1
+    at = segment.find(segment.max_timestamp_offset)
+    if at is not None:
+        header = at[1]
+        if header.max_timestamp == segment.max_timestamp and start_offset <= header.base_offset < end_offset:
+            return segment.max_timestamp
+    greatest, from_offset = segment.time_index.greatest_before(end_offset)
+    if start_offset > segment.base_offset:
+        greatest, from_offset = -1, start_offset
+    walk = segment.headers(segment.index.position_before(from_offset), segment.size)
+    for number, (position, header) in enumerate(walk):
         if header.base_offset >= end_offset:
             break
-        if best is None or header.max_timestamp > best[1]:
-            for record in decode_batch(batch, header) if not header.is_control else ():
-                if log.log_start_offset <= record.offset and (best is None or record.timestamp > best[1]):
-                    best = record.offset, record.timestamp
-    return (*best, log.epochs.at(best[0])) if best is not None else None
+        if number >= WALK_BATCHES_MAX:
+            return None
+        if header.last_offset >= from_offset and header.max_timestamp > greatest:
+            greatest = max(greatest, _greatest_in_batch(segment, position, header, start_offset))
+    return greatest
+
+
+def _greatest_in_batch(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> int:
+    if header.base_offset >= start_offset:
+        return header.max_timestamp
+    records = decode_batch(segment.file.pread(header.size, position), header)
+    return max((record.timestamp for record in records if record.offset >= start_offset), default=-1)
 
 
 def _first_at_or_after(segment: Segment, timestamp: int, start_offset: int) -> tuple[int, int] | None:

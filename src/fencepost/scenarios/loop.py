@@ -8,9 +8,11 @@ ends when it has come to where `purchases` ended at its start. Exit status FENCE
 import enum
 import json
 import sys
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fencepost.client.retry import BUSY, COORDINATOR_MOVED
 from fencepost.scenarios.children import say, wait_here
 from fencepost.scenarios.readers import silent
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
@@ -18,6 +20,7 @@ from fencepost.shop.expected import expected_invoice, expected_shipment, parse_p
 FENCED = 3
 TIMEOUT_S = 30.0
 ATTEMPT_TIMEOUT_S = 5.0
+PAUSE_S = 0.1
 
 
 class Mode(enum.StrEnum):
@@ -99,7 +102,7 @@ class Loop:
 
         topic = self._plan.purchases
         partitions = sorted(self._consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
-        committed = self._consumer.committed([TopicPartition(topic, p) for p in partitions], timeout=TIMEOUT_S)
+        committed = self._committed([TopicPartition(topic, p) for p in partitions])
         left = 0
         starts = []
         for entry in committed:
@@ -110,6 +113,19 @@ class Loop:
             )
         self._consumer.assign(starts)
         return left
+
+    def _committed(self, partitions: list[Any]) -> list[Any]:
+        """A group coordinator that comes into its office just now is waited for."""
+        from confluent_kafka import KafkaException
+
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return list(self._consumer.committed(partitions, timeout=TIMEOUT_S))
+            except KafkaException as error:
+                if error.args[0].code() not in COORDINATOR_MOVED | BUSY or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(PAUSE_S)
 
     def _handle(self, message: Any) -> None:
         from confluent_kafka import TopicPartition

@@ -84,7 +84,7 @@ def test_settings_that_have_another_place_say_which():
         ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be between 0 and 1"),
         ("log.cleaner.min.cleanable.ratio", "nan", "Not a number of type DOUBLE"),
         ("default.replication.factor", "3", "Value must be 1"),
-        ("transaction.version", "0", "Value must be between 1 and 2"),
+        ("transaction.version", "3", "Value must be between 0 and 2"),
         ("auto.create.topics.enable", "yes", "Expected value to be either true or false"),
         ("log.cleanup.policy", "keep", "String must be one of: compact, delete"),
         ("log.cleanup.policy", "", "String must be one of: compact, delete"),

@@ -1,8 +1,10 @@
 """Offsets by time, and where leader epochs end."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.log import lookup
 from fencepost.log.config import LogConfig
 from fencepost.log.partition import Isolation
 from fencepost.wire.compression import Compression
@@ -78,9 +80,30 @@ def test_lookups_agree_with_looking_at_everything(data: st.DataObject) -> None:
     for wanted in range(62):
         expected = next(((o, t, 0) for o, t in enumerate(timestamps) if o >= start and t >= wanted), None)
         assert home.log.offset_for_timestamp(wanted, UNCOMMITTED) == expected
-    greatest = max(timestamps[start:], default=None)
-    expected = None if greatest is None else (timestamps.index(greatest, start), greatest, 0)
-    assert home.log.max_timestamp_offset() == expected
+    assert home.log.max_timestamp_offset() == first_greatest(timestamps, start, len(timestamps))
+    home.append(b"y", timestamps=[70], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    home.append(b"z", timestamps=[data.draw(st.integers(0, 80))])
+    assert home.log.max_timestamp_offset(COMMITTED) == first_greatest(timestamps, start, len(timestamps))
+
+
+def first_greatest(timestamps: list[int], start: int, end: int) -> tuple[int, int, int] | None:
+    greatest = max(timestamps[start:end], default=None)
+    return None if greatest is None else (timestamps.index(greatest, start), greatest, 0)
+
+
+def test_the_greatest_timestamp_is_not_looked_for_in_a_large_part_of_a_segment(
+    home: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "WALK_BATCHES_MAX", 6)
+    home.append(b"late", timestamps=[900])
+    for n in range(5):
+        home.append(b"in order", timestamps=[100 + n])
+    home.log.delete_records(1)
+    assert home.log.max_timestamp_offset() == (5, 104, 0)
+    home.append(b"one too many", timestamps=[50])
+    assert home.log.max_timestamp_offset() is None
+    home.append(b"later than all", timestamps=[1000])
+    assert home.log.max_timestamp_offset() == (7, 1000, 0)
 
 
 def test_leader_epochs_are_recorded_and_come_back(home: Fixture) -> None:

@@ -33,11 +33,10 @@ def api_versions(call: Call) -> Response:
         "api_keys": keys,
         "supported_features": supported if call.version >= FIRST_WITH_FEATURES_FROM_ZERO else [],
         "finalized_features_epoch": call.broker.topics.features_epoch,
+        # A feature at level 0 is one that is not there.
         "finalized_features": [
-            {
-                "name": "transaction.version",
-                "max_version_level": call.broker.settings.transaction_version,
-                "min_version_level": call.broker.settings.transaction_version,
-            }
+            {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
+            for level in [call.broker.settings.transaction_version]
+            if level > 0
         ],
     }

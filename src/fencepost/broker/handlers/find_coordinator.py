@@ -23,8 +23,6 @@ def _find(call: Call, key: str) -> dict[str, object]:
     if kind not in (GROUP, TRANSACTION):
         message = "share groups are not offered" if kind == 2 else f"unknown coordinator type {kind}"
         return _refusal(ErrorCode.INVALID_REQUEST, message)
-    if kind == TRANSACTION and not key:
-        return _refusal(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
     broker = call.broker
     return {
         "error_code": ErrorCode.NONE,

@@ -48,10 +48,13 @@ def _find(log: PartitionLog, timestamp: int, isolation: Isolation) -> dict[str, 
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return {"timestamp": -1, "offset": log.log_start_offset, "leader_epoch": log.leader_epoch}
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return {**UNKNOWN, "leader_epoch": log.leader_epoch}
+        return UNKNOWN
     if timestamp < MAX_TIMESTAMP:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no special timestamp {timestamp}")
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, isolation)
+    if timestamp == MAX_TIMESTAMP:
+        found = log.max_timestamp_offset(isolation)
+    else:
+        found = log.offset_for_timestamp(timestamp, isolation)
     if found is None:
         return UNKNOWN
     offset, found_timestamp, leader_epoch = found

@@ -33,6 +33,8 @@ async def txn_offset_commit(call: Call) -> Response:
 async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
     request, groups, transactions = call.request, call.broker.groups, call.broker.transactions
     group_id, producer = request.group_id, (request.producer_id, request.producer_epoch)
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group without a name has plain commits only")
     try:
         partitions = [(CONSUMER_OFFSETS, groups.partition_of(group_id))]
         if call.version >= FIRST_THAT_REGISTERS:

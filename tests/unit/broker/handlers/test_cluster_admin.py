@@ -176,6 +176,8 @@ def test_the_transaction_protocol_is_a_feature_that_survives_a_restart(world):
     assert (world.settings.transaction_version, world.topics.features_epoch) == (1, 1)
     assert error(update(world, ("transaction.version", 2, UPGRADE), version=2)) == ("NONE", None)
     assert (world.settings.transaction_version, world.topics.features_epoch) == (2, 2)
+    assert error(update(world, ("transaction.version", 0, SAFE), version=2)) == ("NONE", None)
+    assert world.settings.transaction_version == 0
 
 
 def test_validating_a_feature_changes_nothing(world):
@@ -188,7 +190,7 @@ def test_validating_a_feature_changes_nothing(world):
     [
         ("foo", 1, UPGRADE, "Local controller 1 does not support this feature."),
         ("metadata.version", 20, UPGRADE, "Local controller 1 does not support this feature."),
-        ("transaction.version", 9, UPGRADE, "Local controller 1 only supports versions 1-2"),
+        ("transaction.version", 9, UPGRADE, "Local controller 1 only supports versions 0-2"),
         ("transaction.version", -1, UPGRADE, "A feature version cannot be less than 0."),
         ("transaction.version", 1, 7, "The controller does not support the given upgrade type."),
         ("transaction.version", 1, UPGRADE, NO_DOWNGRADE),
