@@ -26,12 +26,17 @@ SMALL_BATCHES = 200
 WARM_UP = 2
 
 
-def spark_session(cores: int) -> Any:
+def spark_session(options: argparse.Namespace) -> Any:
+    """With our settings for both systems, but for what Spark's own does with Python: that is as Spark has it."""
     from fencepost.spark.session import session
 
     jars = sorted(str(path) for path in java.spark_library().glob("*.jar"))
     conf = {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"}
-    return session("bench", f"local[{cores}]", conf, log_file=Path(tempfile.mkdtemp(prefix="bench-spark-")) / "log")
+    if options.system == "spark":
+        conf["spark.python.unix.domain.socket.enabled"] = "false"
+    return session(
+        "bench", f"local[{options.cores}]", conf, log_file=Path(tempfile.mkdtemp(prefix="bench-spark-")) / "log"
+    )
 
 
 def source(spark: Any, options: argparse.Namespace, **more: str) -> Any:
@@ -50,7 +55,7 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     """purchases → invoices + shipments, in batches; records a second of the batches after the first ones."""
     from fencepost.shop.pipeline import shop
 
-    spark = spark_session(options.cores)
+    spark = spark_session(options)
     purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch))
     query = start(shop(purchases), options)
     query.awaitTermination()
@@ -98,7 +103,7 @@ def start(records: Any, options: argparse.Namespace, **trigger: Any) -> Any:
 
 def read(options: argparse.Namespace) -> dict[str, Any]:
     """The whole topic into nothing, several times; the best counts, as the first ones warm up."""
-    spark = spark_session(options.cores)
+    spark = spark_session(options)
     reader = (
         spark.read.format("fencepost" if options.system == "fencepost" else "kafka")
         .option("kafka.bootstrap.servers", options.bootstrap)
@@ -121,7 +126,7 @@ def state(options: argparse.Namespace) -> dict[str, Any]:
     """
     from bench.clients import totals
 
-    spark = spark_session(options.cores)
+    spark = spark_session(options)
     more = {"maxOffsetsPerTrigger": str(options.batch)}
     if options.system == "fencepost":
         query = totals.start_ours(source(spark, options, **more), options)
@@ -138,7 +143,7 @@ def small(options: argparse.Namespace) -> dict[str, Any]:
     """
     from fencepost.shop.pipeline import shop
 
-    spark = spark_session(options.cores)
+    spark = spark_session(options)
     purchases = source(spark, options, maxOffsetsPerTrigger="100")
     if options.empty:
         checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
