@@ -14,6 +14,8 @@ from fencepost.scenarios.children import say
 
 FAILED = 3
 TOLD_CHARACTERS = 1_000
+#: What Spark tells of a query begins with it.
+PLAN = "=== Streaming Query ==="
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,9 @@ def await_end(query: Any) -> int:
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
-        # The reasons stand at the left, among the stacks of Spark and Python.
-        said = [line for line in str(error).splitlines() if line and not line.startswith((" ", "\t"))]
+        # The reasons stand at the left, among the stacks of Spark and Python and before the plan.
+        reasons = str(error).partition(PLAN)[0].splitlines()
+        said = [line for line in reasons if line and not line.startswith((" ", "\t"))]
         fenced = [line for line in said if "has been fenced" in line]
         say("failed", error="\n".join(said)[-TOLD_CHARACTERS:], fenced=fenced[-1:])
         return FAILED
