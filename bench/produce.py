@@ -17,7 +17,7 @@ from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, ratio, spread
 
 CLIENTS = ("perf", "confluent")
-#: Forcing the disk is one to two orders of magnitude slower: fewer records take as long.
+#: Of the records, with fdatasync: the perf tool's small batches are an order of magnitude slower then.
 FLUSHED_SHARE = {"perf": 0.1, "confluent": 1.0}
 
 

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from bench.harness import java, process
+from fencepost.scenarios.processes import tree
 
 #: Of a hundred records each; the second half counts.
 SMALL_BATCHES = 200
@@ -65,7 +66,7 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
 def worker_peak_bytes() -> int:
     """Of the Python worker that had the most in memory at a time; they outlive the query by a minute."""
     found = [0]
-    for pid in process.descendants(os.getpid()):
+    for pid in tree(os.getpid()):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if b"pyspark.worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                 found.append(process.peak_rss_bytes(pid))

@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from fencepost.scenarios.processes import tree
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -22,7 +24,7 @@ class Usage:
 def usage(pid: int) -> Usage:
     """Of the process and of its descendants, those that have ended and been waited for included."""
     user = system = rss = 0
-    for each in [pid, *descendants(pid)]:
+    for each in tree(pid):
         try:
             stat = Path(f"/proc/{each}/stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
@@ -47,19 +49,3 @@ def busy_cpu_s() -> float:
     words = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     user, nice, system, _idle, _iowait, irq, softirq, *_ = map(int, words)
     return (user + nice + system + irq + softirq) / TICKS_PER_SECOND
-
-
-def descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except FileNotFoundError:
-        return found
-    for task in tasks:
-        try:
-            children = (task / "children").read_text().split()
-        except FileNotFoundError:
-            continue
-        for child in map(int, children):
-            found += [child, *descendants(child)]
-    return found

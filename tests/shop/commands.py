@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from tests.conftest import wait_until
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 300.0
@@ -35,8 +36,4 @@ def start(*words: object, log: Path) -> "subprocess.Popen[bytes]":
 
 def await_said(running: "subprocess.Popen[bytes]", log: Path, words: str) -> None:
     """Until it has said so, or has ended."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while words not in log.read_text() and running.poll() is None:
-        if time.monotonic() > deadline_s:
-            raise TimeoutError(f"{words!r} was not said: {log.read_text()}")
-        time.sleep(0.02)
+    wait_until(lambda: words in log.read_text() or running.poll() is not None, f"{words!r} is said", TIMEOUT_S)

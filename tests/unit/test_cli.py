@@ -6,13 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import fencepost
 from fencepost.embedded import Broker
+from tests.conftest import wait_until
 
 SOURCE = str(Path(fencepost.__file__).parent.parent)
 TIMEOUT_S = 30
@@ -222,12 +222,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     environment = {**os.environ, "PYTHONPATH": SOURCE}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     pid = int(done.stdout)
-    deadline = time.monotonic() + TIMEOUT_S
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-            break  # ended; whoever adopted it has not looked yet
-        time.sleep(0.02)
-    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    wait_until((tmp_path / ".kafka_cleanshutdown").exists, f"broker {pid} has stopped in good order")
 
 
 def test_importing_the_package_imports_nothing_of_the_broker():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.dispatch import Call, Handler, Parts, Reply
 from fencepost.broker.inbox import Inbox
-from fencepost.broker.outbox import CLIENT_GONE, Outbox
+from fencepost.broker.outbox import Outbox
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.wire.frame import (
     API_VERSIONS_KEY,
@@ -259,10 +259,9 @@ class Connection(asyncio.BufferedProtocol):
             self._closed = True
             self._transport.close()
 
-    def _hang_up(self, reason: str) -> None:
+    def _hang_up(self, reason: str, level: int = logging.WARNING) -> None:
         """Close the connection with one line that says why."""
         if not self._closed:
-            level = logging.DEBUG if reason == CLIENT_GONE else logging.WARNING
             log.log(level, "closing the connection of %s: %s", self._client_host, reason)
             self._closed = True
             self._outbox.flush()  # the answers to what came before

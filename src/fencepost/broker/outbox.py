@@ -8,6 +8,7 @@ The socket belongs to the event loop's transport, which reads from it; this clas
 nothing is written once the transport is closing, because its descriptor may be another connection's by then.
 """
 
+import logging
 import os
 import socket
 from collections import deque
@@ -18,8 +19,6 @@ from fencepost.log.slices import FileSlice
 
 #: How much goes out of a file before other connections get their turn.
 TURN_BYTES = 4 * 1024 * 1024
-#: Why a connection ends that nobody need be told of.
-CLIENT_GONE = "the client has gone"
 
 
 class Transport(Protocol):
@@ -53,9 +52,10 @@ class Outbox:
     )
 
     def __init__(
-        self, transport: Transport, loop: Loop, drained: Callable[[], None], broken: Callable[[str], None]
+        self, transport: Transport, loop: Loop, drained: Callable[[], None], broken: Callable[[str, int], None]
     ) -> None:
-        """`drained` is called when a full socket has taken everything, `broken` when it takes no more for good."""
+        """`drained` is called when a full socket has taken everything, `broken` when it takes no more for good: with
+        the reason, and how loud that is to be said (a level of logging)."""
         self._transport = transport
         self._loop = loop
         self._drained = drained
@@ -148,7 +148,7 @@ class Outbox:
         except BlockingIOError:
             return 0
         except ConnectionError:
-            self._give_up(CLIENT_GONE)
+            self._give_up("the client has gone", logging.DEBUG)
             return len(data)
         except OSError as error:
             self._give_up(f"its socket failed: {error}")
@@ -163,7 +163,7 @@ class Outbox:
         except BlockingIOError:
             return 0
         except ConnectionError:
-            self._give_up(CLIENT_GONE)
+            self._give_up("the client has gone", logging.DEBUG)
             return rest
         except OSError as error:
             self._give_up(f"stored records could not be sent: {error}")
@@ -173,13 +173,13 @@ class Outbox:
             return rest
         return sent
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: str, level: int = logging.WARNING) -> None:
         """Forget the rest before anybody is told: whoever hears of it flushes once more."""
         self._is_broken = True
         self._stop_watching()
         self.unsent.clear()
         self._gathered = bytearray()
-        self._broken(reason)
+        self._broken(reason, level)
 
     def _close_gathered(self) -> None:
         if self._gathered:

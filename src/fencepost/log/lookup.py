@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fencepost.log.origin import Isolation
+from fencepost.log.reading import readable_end
 from fencepost.log.segment import Segment
 from fencepost.wire.batch import BatchHeader
 from fencepost.wire.records import decode_batch
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def offset_for_timestamp(log: "PartitionLog", timestamp: int, isolation: Isolation) -> tuple[int, int, int] | None:
-    end_offset = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
+    end_offset = readable_end(log, isolation)
     for segment in log.segments.all:
         if segment.max_timestamp < timestamp:
             continue
@@ -32,7 +33,7 @@ def max_timestamp(log: "PartitionLog", isolation: Isolation) -> tuple[int, int, 
     Nothing when that would have to be found by looking at a large part of a segment, which can only be after the
     greatest of it was deleted, or is not readable yet, and times are in no order.
     """
-    end_offset = log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
+    end_offset = readable_end(log, isolation)
     greatest = -1
     for segment in log.segments.all:
         if segment.base_offset >= end_offset:

@@ -34,6 +34,11 @@ class errors_as_answers:  # noqa: N801 - used like a function, and quicker than 
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk cannot be read: {error}") from error
 
 
+def readable_end(log: "PartitionLog", isolation: Isolation) -> int:
+    """The offset before which such a reader may see everything."""
+    return log.last_stable_offset if isolation == Isolation.READ_COMMITTED else log.high_watermark
+
+
 def read(
     log: "PartitionLog", offset: int, max_bytes: int, isolation: Isolation, *, at_least_one_batch: bool
 ) -> Fetched:
@@ -44,7 +49,7 @@ def read(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"offset {offset} is outside {log.log_start_offset} to {log.log_end_offset}",
         )
-    end_offset = log.last_stable_offset if committed else log.high_watermark
+    end_offset = readable_end(log, isolation)
     records: bytes | FileSlice = b""
     aborted: list[AbortedTransaction] | None = [] if committed else None
     found = log.segments.locate(offset) if offset < end_offset else None

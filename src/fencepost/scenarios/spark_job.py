@@ -14,8 +14,8 @@ from fencepost.scenarios.children import say
 
 FAILED = 3
 TOLD_CHARACTERS = 1_000
-#: What Spark tells of a query begins with it.
-PLAN = "=== Streaming Query ==="
+#: Behind it Spark tells what the query was, at length.
+QUERY_FOLLOWS = "=== Streaming Query ==="
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def await_end(query: Any) -> int:
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
-        # The reasons stand at the left, among the stacks of Spark and Python and before the plan.
-        reasons = str(error).partition(PLAN)[0].splitlines()
+        # The reasons stand at the left, among the stacks of Spark and Python and before the query.
+        reasons = str(error).partition(QUERY_FOLLOWS)[0].splitlines()
         said = [line for line in reasons if line and not line.startswith((" ", "\t"))]
         fenced = [line for line in said if "has been fenced" in line]
         say("failed", error="\n".join(said)[-TOLD_CHARACTERS:], fenced=fenced[-1:])

@@ -105,7 +105,7 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> 
 
 
 def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:
-    """Spark's JVM, with the standard error of it and of every Python process that it starts in the log."""
+    """Spark's JVM and context, with the standard error of it and of every Python process that it starts in the log."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 

@@ -54,7 +54,7 @@ class NoLoop:
         raise AssertionError
 
 
-def open_outbox(near: socket.socket, broken: Callable[[str], None]) -> Outbox:
+def open_outbox(near: socket.socket, broken: Callable[[str, int], None]) -> Outbox:
     return Outbox(OpenTransport(near), NoLoop(), lambda: None, broken)
 
 
@@ -78,7 +78,7 @@ def test_whoever_hears_that_the_client_has_gone_may_flush_once_more(
     far.close()
     heard: list[str] = []
 
-    def broken(reason: str) -> None:
+    def broken(reason: str, level: int) -> None:
         heard.append(reason)
         outbox.flush()
 

@@ -28,15 +28,12 @@ def api_versions(call: Call) -> Response:
         return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
     # Clients of version 3 reject a supported range that begins at 0 (KAFKA-17011).
     supported = [{"name": "transaction.version", "min_version": 0, "max_version": TRANSACTION_VERSION_MAX}]
+    level = call.broker.settings.transaction_version
+    finalized = [{"name": "transaction.version", "max_version_level": level, "min_version_level": level}]
     return {
         "error_code": ErrorCode.NONE,
         "api_keys": keys,
         "supported_features": supported if call.version >= FIRST_WITH_FEATURES_FROM_ZERO else [],
         "finalized_features_epoch": call.broker.topics.features_epoch,
-        # A feature at level 0 is one that is not there.
-        "finalized_features": [
-            {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
-            for level in [call.broker.settings.transaction_version]
-            if level > 0
-        ],
+        "finalized_features": finalized if level > 0 else [],  # a feature at level 0 is one that is not there
     }

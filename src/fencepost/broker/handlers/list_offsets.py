@@ -10,6 +10,7 @@ from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.leadership import check_leader_epoch
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.partition import Isolation, PartitionLog
+from fencepost.log.reading import readable_end
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 UNKNOWN = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
@@ -43,8 +44,7 @@ def _answer(call: Call, topic: str, partition: Any, isolation: Isolation) -> dic
 
 def _find(log: PartitionLog, timestamp: int, isolation: Isolation) -> dict[str, int]:
     if timestamp == LATEST:
-        end = log.last_stable_offset if isolation is Isolation.READ_COMMITTED else log.high_watermark
-        return {"timestamp": -1, "offset": end, "leader_epoch": log.leader_epoch}
+        return {"timestamp": -1, "offset": readable_end(log, isolation), "leader_epoch": log.leader_epoch}
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return {"timestamp": -1, "offset": log.log_start_offset, "leader_epoch": log.leader_epoch}
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
