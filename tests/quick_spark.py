@@ -88,6 +88,7 @@ def run_small_pipeline(checkpoint: str) -> None:
             .option("kafka.bootstrap.servers", broker.bootstrap_servers)
             .option("subscribe", "in")
             .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", 500)  # the first batch is written by tasks, the second by the driver
             .load()
         )
         query = write_stream(
@@ -97,7 +98,6 @@ def run_small_pipeline(checkpoint: str) -> None:
             checkpoint=checkpoint,
             topic="out",
             trigger={"availableNow": True},
-            options={"smallBatchRecords": "0"},
         )
         query.awaitTermination()
         spark.stop()

@@ -28,16 +28,24 @@ WARM_UP = 2
 
 
 def spark_session(options: argparse.Namespace) -> Any:
-    """With our settings for both systems, but for what Spark's own does with Python: that is as Spark has it."""
+    """With our settings for both systems, but for what Spark's own does with Python: that is as Spark has it.
+
+    With `--plain`, as PySpark starts without us.
+    """
+    from pyspark.sql import SparkSession
+
+    from fencepost.spark.java import java_home
     from fencepost.spark.session import session
 
     jars = sorted(str(path) for path in java.spark_library().glob("*.jar"))
+    master = f"local[{options.cores}]"
     conf = {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"}
+    if options.plain:
+        os.environ |= {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable}
+        return SparkSession.builder.master(master).config(map=conf).getOrCreate()
     if options.system == "spark":
         conf["spark.python.unix.domain.socket.enabled"] = "false"
-    return session(
-        "bench", f"local[{options.cores}]", conf, log_file=Path(tempfile.mkdtemp(prefix="bench-spark-")) / "log"
-    )
+    return session("bench", master, conf, log_file=Path(tempfile.mkdtemp(prefix="bench-spark-")) / "log")
 
 
 def source(spark: Any, options: argparse.Namespace, **more: str) -> Any:
@@ -140,7 +148,7 @@ def state(options: argparse.Namespace) -> dict[str, Any]:
 def small(options: argparse.Namespace) -> dict[str, Any]:
     """Batches of a hundred records: how long a trigger takes, and until when its records are visible.
 
-    `empty` does nothing with its records: what is left is Spark's own work on a trigger.
+    `--empty` does nothing with the records of the same query: what is left is Spark's own work on a trigger.
     """
     from fencepost.shop.pipeline import shop
 
@@ -148,7 +156,7 @@ def small(options: argparse.Namespace) -> dict[str, Any]:
     purchases = source(spark, options, maxOffsetsPerTrigger="100")
     if options.empty:
         checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
-        writer = purchases.writeStream.foreachBatch(lambda rows, batch_id: None)
+        writer = shop(purchases).writeStream.foreachBatch(lambda rows, batch_id: None)
         query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start()
     else:
         query = start(shop(purchases), options, processingTime="0 seconds")
@@ -178,6 +186,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=200_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--empty", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="Spark with its own settings instead of ours")
     parser.add_argument("--keys", type=int, default=43_000)
     parser.add_argument("--pipeline", default="", help="its name, where the state is looked at later")
     parser.add_argument("--by-key", action="store_true", help="transformWithState instead of the built-in aggregation")

@@ -37,6 +37,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.local.dir": home,
         "spark.sql.warehouse.dir": f"{home}/warehouse",
         "spark.driver.memory": "1g",
+        "spark.driver.maxResultSize": "16m",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.pollingDelay": "10",
     }

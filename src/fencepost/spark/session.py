@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError, FencepostError
 from fencepost.spark.home import spark_home
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+
+#: How Spark writes its checkpoints. Its default asks Hadoop in a way that, on a local disk, starts seven processes for
+#: every file (chmod, readlink), and a micro-batch has two files.
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 #: How a JVM begins its last words.
 FAILURE = 'Exception in thread "main" '
@@ -74,6 +79,8 @@ def session(
             spark = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise SparkFailed(f"Spark did not start on {master!r}: {_reason(error, log, written)}") from error
+    if settings.get(CHECKPOINT_FILES) == PLAIN_FILES:
+        _without_checksum_files(spark)
     if SHUFFLE_PARTITIONS not in settings:
         spark.conf.set(SHUFFLE_PARTITIONS, str(max(1, spark.sparkContext.defaultParallelism)))
     return spark
@@ -99,6 +106,8 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> 
         # Over TCP each exchange with a worker meets a delayed acknowledgement, twice a batch. Over these sockets some
         # workers end with a stack trace on standard error when Spark hangs up; which is in the log then.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
+    if is_one_process(master):
+        settings[CHECKPOINT_FILES] = PLAIN_FILES
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return settings
@@ -117,6 +126,16 @@ def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:
     SparkContext(conf=conf, gateway=gateway)
 
 
+def _without_checksum_files(spark: "SparkSession") -> None:
+    """A checkpoint's files have none by Spark's default either.
+
+    A file that is written again is renamed before its checksum is: whoever was killed in between could not read it.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    root = jvm.java.net.URI.create("file:///")
+    jvm.org.apache.hadoop.fs.FileSystem.get(root, spark._jsc.hadoopConfiguration()).setWriteChecksum(False)
+
+
 def _reason(error: Exception, log: Path | None, written: int) -> str:
     """What Spark says is wrong, in a line; `written` is what the log held before it started."""
     from py4j.protocol import Py4JJavaError
@@ -133,6 +152,11 @@ def _reason(error: Exception, log: Path | None, written: int) -> str:
 def is_local(master: str) -> bool:
     """Whether all of it runs on this machine."""
     return re.match(r"local($|\[|-cluster)", master) is not None
+
+
+def is_one_process(master: str) -> bool:
+    """Whether the driver is the only executor."""
+    return re.match(r"local($|\[)", master) is not None
 
 
 def _prepare_environment(master: str) -> None:

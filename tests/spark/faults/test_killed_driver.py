@@ -13,35 +13,38 @@ from tests.spark.faults.scene import Scene
 
 BATCH_RECORDS = 150
 
-#: Where, and what dies: the whole driver at once, or Python alone, while its JVM and workers live a little longer.
+#: Where, what dies (the whole driver at once, or Python alone, while its JVM and workers live a little longer), and up
+#: to how many records a batch is written by the driver instead of by tasks.
 DEATHS = [
-    (Step.FENCED.name, Action.KILL_GROUP),
-    (Step.DECIDED.name, Action.KILL_GROUP),
-    (orders.ENCODING, Action.KILL_GROUP),
-    (Step.WRITING.name, Action.KILL),
-    (orders.WRITTEN_SOME, Action.KILL_GROUP),
-    (Step.WRITTEN.name, Action.KILL_GROUP),
-    (Step.OFFSETS_ADDED.name, Action.KILL),
-    (Step.COMMITTING.name, Action.KILL_GROUP),
-    (orders.ENDTXN_SENT, Action.KILL_GROUP),
-    (Step.COMMITTED.name, Action.KILL),
+    (Step.FENCED.name, Action.KILL_GROUP, 0),
+    (Step.DECIDED.name, Action.KILL_GROUP, 1000),
+    (orders.ENCODING, Action.KILL_GROUP, 0),
+    (Step.WRITING.name, Action.KILL, 0),
+    (orders.WRITTEN_SOME, Action.KILL_GROUP, 0),
+    (Step.WRITING.name, Action.KILL_GROUP, 1000),
+    (Step.WRITTEN.name, Action.KILL_GROUP, 0),
+    (Step.OFFSETS_ADDED.name, Action.KILL, 1000),
+    (Step.COMMITTING.name, Action.KILL_GROUP, 0),
+    (orders.ENDTXN_SENT, Action.KILL_GROUP, 1000),
+    (Step.COMMITTED.name, Action.KILL, 0),
 ]
 
 
 @pytest.mark.timeout(1800)
 def test_a_driver_that_is_killed_at_each_step_leaves_every_record_in_effect_once(scene: Scene) -> None:
     scene.check.write(BATCH_RECORDS * (len(DEATHS) + 3))
-    for number, (point, action) in enumerate(DEATHS):
+    for number, (point, action, small) in enumerate(DEATHS):
         home = scene.new_home()
+        how = {"batch_records": BATCH_RECORDS, "options": {**scene.plan.options, "smallBatchRecords": str(small)}}
         if point in (orders.ENCODING, orders.WRITTEN_SOME):
             Orders(home / "orders").give(point, Action.WAIT)
-            driver = scene.start(home, batch_records=BATCH_RECORDS)
+            driver = scene.start(home, **how)
             driver.wait_for_order(point)
             driver.kill()
         else:
             # In its second batch, so that it has done one; it is fenced only once.
             Orders(home / "orders").give(point, action, passes=0 if point == Step.FENCED.name else 1)
-            driver = scene.start(home, batch_records=BATCH_RECORDS)
+            driver = scene.start(home, **how)
             driver.wait_until_killed()
         scene.check.assert_whole()
         if number % 2:

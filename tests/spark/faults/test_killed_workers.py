@@ -49,9 +49,8 @@ def fault(scene: Scene, driver: DriverProcess, point: str, action: Action) -> No
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("small_batch", ["0", "100000"], ids=["two stages", "one stage"])
-def test_a_pipeline_survives_its_workers(make_scene: Callable[..., Scene], small_batch: str) -> None:
-    options = {**ALL_WRITE, "smallBatchRecords": small_batch, "kafka.transaction.timeout.ms": "10000"}
+def test_a_pipeline_survives_its_workers(make_scene: Callable[..., Scene]) -> None:
+    options = {**ALL_WRITE, "kafka.transaction.timeout.ms": "10000"}
     scene = make_scene(master="local[2,4]", is_endless=True, batch_records=RECORDS, options=options)
     scene.check.write(RECORDS)
     driver = scene.start()

@@ -1,5 +1,7 @@
 """A pipeline that dies at each step, with both transaction protocols, and every second time loses its checkpoint.
 
+Once its batches are written by the driver, as small ones are, once by tasks.
+
 These deaths are played in one process, which makes them cheap; the fault tests kill real ones.
 """
 
@@ -17,11 +19,14 @@ POINTS = [step for step in Step if step is not Step.WRITING] + [ENDTXN_SENT]
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("protocol", "first"), [("1", "checkpoint kept"), ("2", "checkpoint deleted")])
-def test_every_record_is_in_effect_once(here: InProcess, scene: Scene, protocol: str, first: str) -> None:
-    plan = dataclasses.replace(
-        scene.plan, batch_records=BATCH_RECORDS, options={**scene.plan.options, "transactionProtocol": protocol}
-    )
+@pytest.mark.parametrize(
+    ("protocol", "first", "small"),
+    [("1", "checkpoint kept", "1000"), ("2", "checkpoint deleted", "0")],
+    ids=["v1, by the driver", "v2, by tasks"],
+)
+def test_every_record_is_in_effect_once(here: InProcess, scene: Scene, protocol: str, first: str, small: str) -> None:
+    options = {**scene.plan.options, "transactionProtocol": protocol, "smallBatchRecords": small}
+    plan = dataclasses.replace(scene.plan, batch_records=BATCH_RECORDS, options=options)
     scene.check.write(BATCH_RECORDS * (len(POINTS) + 3))
     for number, point in enumerate(POINTS):
         with dying_at(point, passes=0 if point is Step.FENCED else 1):

@@ -5,7 +5,6 @@ it is refused its permit, and Spark waits for the first.
 """
 
 import threading
-import time
 import uuid
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -21,7 +20,6 @@ class Deadline:
         self._context = context
         self._timeout_s = timeout_s
         self._tag = f"fencepost-{uuid.uuid4()}"
-        self._started_s = 0.0
         self._timer: threading.Timer | None = None
         self.has_passed = False
 
@@ -38,14 +36,9 @@ class Deadline:
 
     def start(self) -> None:
         """From now on the time counts. Any thread may say so."""
-        self._started_s = time.monotonic()
         self._timer = threading.Timer(self._timeout_s, self._pass)
         self._timer.daemon = True
         self._timer.start()
-
-    @property
-    def elapsed_s(self) -> float:
-        return time.monotonic() - self._started_s if self._timer is not None else 0.0
 
     def _pass(self) -> None:
         self.has_passed = True

@@ -1,4 +1,4 @@
-"""The Spark job that writes a DataFrame in an open transaction: its columns checked, its stages put together.
+"""The Spark job that writes a DataFrame in a transaction: its columns checked, its stages put together.
 
 Invariant: a job that returns has written every row of the DataFrame, each partition by one writer. One that raises may
 have written some, and then says so by raising WriteFailed.
@@ -17,17 +17,18 @@ from fencepost.client.identity import ProducerIdentity
 from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, ConfigError, FencepostError, TopicNotFound, WriteFailed
 from fencepost.spark.sink.deadline import Deadline
-from fencepost.spark.sink.permits import PermitDesk
+from fencepost.spark.sink.permits import PermitDesk, Ticket
 from fencepost.spark.sink.settings import SinkSettings
+from fencepost.spark.sink.small import SizeGuess, collect, write_table
 from fencepost.spark.sink.stages import (
     ENCODED_SCHEMA,
     MARK,
     RESULT_SCHEMA,
     Encode,
-    EncodeAndWrite,
     EncodeSettings,
     Result,
     Write,
+    result_of,
     shape_of,
 )
 
@@ -71,6 +72,8 @@ class WriteJob:
         self._cluster = cluster
         self._shapes: dict[str, TopicShape] = {}
         self._shapes_asked_s = 0.0
+        self._guess = SizeGuess(settings.small_batch_records)
+        self._jobs = 0
         conf = session.sparkContext.getConf()
         host = settings.permit_host or str(conf.get("spark.driver.host") or "127.0.0.1")
         bind_host = str(conf.get("spark.driver.bindAddress") or host)
@@ -84,48 +87,72 @@ class WriteJob:
 
         `rows_max` bounds the input rows, where that is known; `begin` opens the transaction.
         """
-        begun: list[ProducerIdentity] = []
+        self._jobs += 1
+        begun = _Begun(begin)
+        try:
+            results = self._run_here(rows, begun) if self._guess.is_small(rows_max) else None
+            if results is None:
+                results = self._run_tasks(rows, begun)
+            written = self._sum(results, begun)
+        except Exception:
+            self._shapes.clear()
+            raise
+        self._guess.learn(rows_max, written.bytes)
+        return written
+
+    def _run_here(self, rows: "DataFrame", begun: "_Begun") -> list[Result] | None:
+        """Without tasks of ours. None if there are too many rows for that: then nothing has been done."""
+        try:
+            table = collect(rows)
+            if table is None:
+                return None
+            done = write_table(table, self._encode_settings(), self._cluster, begun)
+        except Exception as error:
+            if begun.identity is not None:
+                raise
+            raise _before_writing(error) from error.__cause__
+        return [result_of(where, each, begun.elapsed_ms) for where, each in done.items()]
+
+    def _run_tasks(self, rows: "DataFrame", begun: "_Begun") -> list[Result]:
+        """All cores encode, and as many as there are partitions write."""
         deadline = Deadline(rows.sparkSession.sparkContext, self._settings.transaction_timeout_ms / 1000)
 
-        def begin_once() -> ProducerIdentity:
-            if not begun:
-                begun.append(begin())
+        def begin() -> ProducerIdentity:
+            if begun.identity is None:
+                begun()
                 deadline.start()
-            return begun[0]
+            return begun()
 
-        ticket = self._desk.open(begin_once)
+        ticket = self._desk.open(begin)
         try:
             with deadline:
-                results = self._plan(rows, rows_max, ticket).collect()
+                found = self._plan(rows, ticket).collect()
         except Exception as error:
             granted = self._desk.close()
-            self._shapes.clear()
-            if deadline.has_passed:
-                raise timed_out(begun[0], deadline.elapsed_s, self._settings.transaction_timeout_ms) from error
+            if deadline.has_passed and begun.identity is not None:
+                timeout_ms = self._settings.transaction_timeout_ms
+                raise timed_out(begun.identity, begun.elapsed_ms / 1000, timeout_ms) from error
             if self._desk.error is not None:
                 raise self._desk.error from error
             if granted:
                 raise WriteFailed(f"a writing task failed: {_first_line(error)}") from error
-            known = _known(error)
-            if known is None:
-                raise
-            raise known from None
+            raise _before_writing(error) from error.__cause__
         finally:
             self._desk.close()
-        identity = begun[0] if begun else None
-        return self._sum([Result(*row) for row in results], 1000 * deadline.elapsed_s, identity=identity)
+        return [Result(*row) for row in found]
 
-    def _plan(self, rows: "DataFrame", rows_max: int | None, ticket: Any) -> "DataFrame":
-        settings = self._settings
-        encode = EncodeSettings(
-            settings.client, settings.topic, self._known_shapes(), settings.compression, settings.batch_bytes
-        )
-        if rows_max is not None and rows_max <= settings.small_batch_records:
-            return rows.coalesce(1).mapInArrow(EncodeAndWrite(encode, ticket), spark_type(RESULT_SCHEMA))
+    def _plan(self, rows: "DataFrame", ticket: Ticket) -> "DataFrame":
+        settings = self._encode_settings()
         writers = self._writers(rows.sparkSession.sparkContext.defaultParallelism)
-        blobs = rows.mapInArrow(Encode(encode, writers), spark_type(ENCODED_SCHEMA))
+        blobs = rows.mapInArrow(Encode(settings, writers), spark_type(ENCODED_SCHEMA))
         placed = blobs.repartitionById(writers, "writer").drop("writer")
-        return placed.mapInArrow(Write(settings.client, ticket), spark_type(RESULT_SCHEMA))
+        return placed.mapInArrow(Write(self._settings.client, ticket), spark_type(RESULT_SCHEMA))
+
+    def _encode_settings(self) -> EncodeSettings:
+        settings, shapes = self._settings, self._known_shapes()
+        return EncodeSettings(
+            settings.client, settings.topic, shapes, settings.compression, settings.batch_bytes, self._jobs
+        )
 
     def _writers(self, parallelism: int) -> int:
         partitions = sum(shape.partitions for shape in self._shapes.values())
@@ -142,10 +169,9 @@ class WriteJob:
     def _learn(self, names: set[str]) -> None:
         self._shapes.update({name: shape_of(self._cluster, name) for name in sorted(names)})
 
-    def _sum(self, results: Sequence[Result], write_ms: float, *, identity: ProducerIdentity | None) -> Written:
+    def _sum(self, results: Sequence[Result], begun: "_Begun") -> Written:
         for result in results:
             if result.error:
-                self._shapes.clear()
                 raise _as_error(result)
         if len({result.message for result in results if result.topic == MARK}) > 1:
             raise WriteFailed("record batches were lost and made again while they were being written")
@@ -153,7 +179,26 @@ class WriteJob:
         for result in [result for result in results if result.topic != MARK]:
             records[result.topic] = records.get(result.topic, 0) + result.records
         self._learn(set(records) - set(self._shapes))
-        return Written(records, sum(result.bytes for result in results), write_ms, identity)
+        return Written(records, sum(result.bytes for result in results), begun.elapsed_ms, begun.identity)
+
+
+class _Begun:
+    """A job's transaction: opened when there is something to write, and once."""
+
+    def __init__(self, begin: Callable[[], ProducerIdentity]) -> None:
+        self._begin = begin
+        self._started_s = 0.0
+        self.identity: ProducerIdentity | None = None
+
+    def __call__(self) -> ProducerIdentity:
+        if self.identity is None:
+            self.identity = self._begin()
+            self._started_s = time.monotonic()
+        return self.identity
+
+    @property
+    def elapsed_ms(self) -> float:
+        return 1000 * (time.monotonic() - self._started_s) if self.identity is not None else 0.0
 
 
 @functools.cache
@@ -191,6 +236,13 @@ def _as_error(result: Result) -> FencepostError:
     return WriteFailed(f"{result.error}: {result.message}")
 
 
+def _before_writing(error: Exception) -> Exception:
+    """What to raise for an error of a job that has written nothing."""
+    if isinstance(error, WriteFailed):
+        return BatchFailed(str(error))  # no use to repeat it
+    return error if isinstance(error, FencepostError) else _known(error) or error
+
+
 def _known(error: Exception) -> FencepostError | None:
     """An error of ours that a task raised, out of Spark's account of it."""
     text = str(error)
@@ -198,9 +250,7 @@ def _known(error: Exception) -> FencepostError | None:
         marker = f"fencepost.errors.{kind.__name__}: "
         if marker in text:
             message = text.split(marker, 1)[1].splitlines()[0].strip()
-            return (
-                kind(message) if kind is not WriteFailed else BatchFailed(message)
-            )  # before writing: no use to repeat
+            return kind(message) if kind is not WriteFailed else BatchFailed(message)
     return None
 
 

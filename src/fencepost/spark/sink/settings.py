@@ -14,7 +14,7 @@ PREFIX = "fencepost-"
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 #: Above Kafka's producer default of 16 KB: a batch is filled before it is sent, so there is nothing to wait for.
 DEFAULT_BATCH_BYTES = 512 << 10
-#: A batch of at most so many input records is encoded and written by one task.
+#: A batch of at most so many input records may be written by the driver (`small`).
 DEFAULT_SMALL_BATCH = 10_000
 DEFAULT_ATTEMPTS = 5
 

@@ -2,7 +2,7 @@
 
 `Encode` runs wherever the rows are, as many tasks as there are, before any transaction is open. Its blobs move to the
 writer of their partition (a shuffle of blobs, not of rows). `Write` stamps and sends them. A small batch is spared
-the shuffle: `EncodeAndWrite` does both in one task.
+all of that (`small`).
 
 A writer that fails says so in its result instead of raising: raising would have Spark start it again, in vain. One
 that is started again is refused its permit if the first may have written, and raises; a first attempt that died before
@@ -72,6 +72,7 @@ class EncodeSettings:
     shapes: Mapping[str, TopicShape]  #: of the topics that the driver has heard of; tasks look up others
     compression: Compression
     batch_bytes: int
+    spread: int = 0  #: where rows without a key begin; other batches should begin elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +111,12 @@ class Write:
                 yield blobs
 
 
-@dataclass(frozen=True, slots=True)
-class EncodeAndWrite:
-    """Both stages of a small batch, in one task."""
-
-    settings: EncodeSettings
-    ticket: Ticket
-
-    def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
-        yield from _written(self.settings.client, self.ticket, RowEncoder(self.settings).blobs(rows))
-
-
 @dataclass(slots=True)
 class RowEncoder:
     """An encoder that gets to know topics as they appear in the rows."""
 
     settings: EncodeSettings
+    cluster: Cluster | None = None  #: the worker's own unless given
     shapes: dict[str, TopicShape] = field(default_factory=dict)
 
     def blobs(self, rows: Iterator[Any]) -> Iterator[list[Blob]]:
@@ -140,14 +131,14 @@ class RowEncoder:
             if new or encoder is None:
                 if encoder is not None and (made := encoder.finish()):
                     yield made
-                cluster = cluster_for(settings.client)
+                cluster = self.cluster or cluster_for(settings.client)
                 self.shapes.update({name: shape_of(cluster, name) for name in new})
                 encoder = Encoder(
                     self.shapes,
                     topic=settings.topic,
                     compression=settings.compression,
                     target_bytes=settings.batch_bytes,
-                    spread=_task().partition,
+                    spread=settings.spread + _task().partition,
                 )
             if made := encoder.add(batch):
                 yield made
@@ -197,7 +188,7 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
     if failure is not None:
         yield _results([Result("", 0, 0, 0, 0, write_ms, type(failure).__name__, str(failure))])
     elif writer is not None:
-        yield _results([_result(where, done, write_ms) for where, done in writer.written.items()])
+        yield _results([result_of(where, done, write_ms) for where, done in writer.written.items()])
 
 
 def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
@@ -205,7 +196,7 @@ def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
     return blobs_to_arrow(blobs).append_column(ENCODED_SCHEMA.field("writer"), writer)
 
 
-def _result(where: TopicPartition, done: Written, write_ms: float) -> Result:
+def result_of(where: TopicPartition, done: Written, write_ms: float) -> Result:
     return Result(where.topic, where.partition, done.batches, done.records, done.bytes, write_ms, "", "")
 
 

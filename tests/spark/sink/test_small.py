@@ -1,0 +1,85 @@
+"""Small batches: written by the driver, as soon as it has seen that they are small."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import IsolationLevel
+from pyspark.sql import DataFrame
+
+from fencepost.spark.sink import jobs, small
+from tests.spark.faults import driver
+from tests.spark.faults.checker import read_committed
+from tests.spark.faults.scene import Scene
+from tests.spark.sink.inprocess import InProcess
+
+
+@pytest.fixture
+def make_exact_scene(make_scene: Callable[..., Scene], topic: Callable[..., str]) -> Callable[..., Scene]:
+    """`make_exact_scene(batches, records)`: its source has one partition, so its batches are of exactly that size."""
+
+    def make(batches: int, records: int, **options: str) -> Scene:
+        made = make_scene(source=topic(1), batch_records=records, options=options)
+        made.check.write(batches * records)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows came to the driver, by batch; -1 for more than it takes."""
+    seen: list[int] = []
+
+    def collect(rows: DataFrame) -> object:
+        table = small.collect(rows)
+        seen.append(-1 if table is None else len(table))
+        return table
+
+    monkeypatch.setattr(jobs, "collect", collect)
+    return seen
+
+
+@pytest.mark.parametrize("protocol", ["1", "2"])
+def test_all_but_the_first_are_written_by_the_driver(
+    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int], protocol: str
+) -> None:
+    scene = make_exact_scene(3, 50, transactionProtocol=protocol)
+    here.run(scene.plan)
+    scene.check.assert_complete()
+    assert collected == [100, 100]
+
+
+def test_rows_that_come_to_more_than_the_driver_takes_are_written_by_tasks(
+    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
+) -> None:
+    """The first batch has short records, the second has records of 200 kB."""
+    scene = make_exact_scene(2, 100)
+    rows = driver.read(here.spark, scene.plan).selectExpr(
+        f"'{scene.plan.left}' AS topic", "IF(offset < 100, 'short', repeat('long', 50000)) AS value"
+    )
+    here.run(scene.plan, rows)
+    assert collected == [-1]
+    found = read_committed(scene.plan.bootstrap, scene.plan.left)
+    assert sorted(map(len, found)) == [5] * 100 + [200_000] * 100
+
+
+def test_rows_without_a_key_go_to_all_partitions_in_turn(
+    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
+) -> None:
+    scene = make_exact_scene(6, 10)
+    here.run(scene.plan, driver.transform(driver.read(here.spark, scene.plan), scene.plan).drop("key"))
+    assert len(collected) == 5
+    assert all(scene.check.ends(scene.plan.left, IsolationLevel.READ_COMMITTED).values())
+
+
+def test_a_row_without_a_topic_is_an_error_and_nothing_is_written(
+    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
+) -> None:
+    scene = make_exact_scene(2, 50)
+    rows = driver.read(here.spark, scene.plan).selectExpr(
+        f"IF(offset < 50, '{scene.plan.left}', NULL) AS topic", "value"
+    )
+    said = here.run_until_failed(scene.plan, rows)
+    assert "a row has no topic" in said
+    assert collected == [50]
+    assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == 50
