@@ -11,38 +11,13 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import InvalidPartitionsError
 
 from tests.clients.aio import Aio
-from tests.clients.behaviour.groups import Groups, Positions
-from tests.clients.behaviour.records import Records
-from tests.clients.behaviour.restarts import Restarts
-from tests.clients.behaviour.topics import Topics
-from tests.clients.behaviour.transactions import ExactlyOnce, Transactions
+from tests.clients.behaviour.every_client import *  # noqa: F403 - tests, which pytest finds here
 from tests.clients.facade import Client, Spot
 from tests.conftest import unique
 
 CLIENT = Aio
 
 MakeTopic = Callable[..., str]
-
-
-class TestRecords(Records): ...
-
-
-class TestTransactions(Transactions): ...
-
-
-class TestExactlyOnce(ExactlyOnce): ...
-
-
-class TestGroups(Groups): ...
-
-
-class TestPositions(Positions): ...
-
-
-class TestTopics(Topics): ...
-
-
-class TestRestarts(Restarts): ...
 
 
 class ChangedMyMind(Exception): ...

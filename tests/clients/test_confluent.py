@@ -25,11 +25,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clients.behaviour.groups import Groups, Positions
-from tests.clients.behaviour.records import Records
-from tests.clients.behaviour.restarts import Restarts
-from tests.clients.behaviour.topics import Topics
-from tests.clients.behaviour.transactions import ExactlyOnce, Transactions
+from tests.clients.behaviour.every_client import *  # noqa: F403 - tests, which pytest finds here
 from tests.clients.confluent import Confluent, named_errors
 from tests.clients.facade import Client, Message, Spot, refused
 from tests.conftest import WAIT_TIMEOUT_S, unique, wait_until
@@ -37,27 +33,6 @@ from tests.conftest import WAIT_TIMEOUT_S, unique, wait_until
 CLIENT = Confluent
 
 MakeTopic = Callable[..., str]
-
-
-class TestRecords(Records): ...
-
-
-class TestTransactions(Transactions): ...
-
-
-class TestExactlyOnce(ExactlyOnce): ...
-
-
-class TestGroups(Groups): ...
-
-
-class TestPositions(Positions): ...
-
-
-class TestTopics(Topics): ...
-
-
-class TestRestarts(Restarts): ...
 
 
 def result_of(futures: dict[Any, Any]) -> Any:

@@ -18,11 +18,7 @@ from kafka.admin import (
 )
 from kafka.protocol.consumer import IsolationLevel
 
-from tests.clients.behaviour.groups import Groups, Positions
-from tests.clients.behaviour.records import Records
-from tests.clients.behaviour.restarts import Restarts
-from tests.clients.behaviour.topics import Topics
-from tests.clients.behaviour.transactions import ExactlyOnce, Transactions
+from tests.clients.behaviour.every_client import *  # noqa: F403 - tests, which pytest finds here
 from tests.clients.facade import Client, Message, Spot, refused
 from tests.clients.kafka_python import KafkaPython, named_errors
 from tests.conftest import unique, wait_until
@@ -30,27 +26,6 @@ from tests.conftest import unique, wait_until
 CLIENT = KafkaPython
 
 MakeTopic = Callable[..., str]
-
-
-class TestRecords(Records): ...
-
-
-class TestTransactions(Transactions): ...
-
-
-class TestExactlyOnce(ExactlyOnce): ...
-
-
-class TestGroups(Groups): ...
-
-
-class TestPositions(Positions): ...
-
-
-class TestTopics(Topics): ...
-
-
-class TestRestarts(Restarts): ...
 
 
 @pytest.fixture(scope="module")

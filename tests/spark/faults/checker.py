@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.conftest import wait_until
@@ -101,6 +101,11 @@ def partitions_of(bootstrap: str, topic: str) -> list[int]:
 
 def read_committed(bootstrap: str, topic: str) -> Sequence[str]:
     """All values up to the last stable offset of each partition."""
+    return [(record.value() or b"").decode() for record in read_records(bootstrap, topic)]
+
+
+def read_records(bootstrap: str, topic: str) -> Sequence[Message]:
+    """All records up to there."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -113,7 +118,7 @@ def read_committed(bootstrap: str, topic: str) -> Sequence[str]:
     )
     partitions = partitions_of(bootstrap, topic)
     consumer.assign([TopicPartition(topic, each, 0) for each in partitions])
-    values: list[str] = []
+    found: list[Message] = []
     open_partitions = set(partitions)
     deadline = time.monotonic() + TIMEOUT_S
     while open_partitions:
@@ -121,10 +126,10 @@ def read_committed(bootstrap: str, topic: str) -> Sequence[str]:
         for message in consumer.consume(500, timeout=0.1):
             error = message.error()
             if error is None:
-                values.append((message.value() or b"").decode())
+                found.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 open_partitions.discard(message.partition())
             else:
                 raise AssertionError(str(error))
     consumer.close()
-    return values
+    return found

@@ -114,14 +114,18 @@ def dying_at(point: Step | str, *, passes: int = 0) -> Iterator[None]:
 
 
 class Gate:
-    """Holds up whoever comes first, until it is opened."""
+    """Lets so many pass, and holds up whoever comes next, until it is opened."""
 
-    def __init__(self, point: Step | str) -> None:
+    def __init__(self, point: Step | str, *, passes: int = 0) -> None:
         self._point = point
+        self._left = passes
         self._reached, self._opened = threading.Event(), threading.Event()
 
     def look(self, here: Step | str) -> None:
-        if here == self._point and not self._reached.is_set():
+        if here != self._point or self._reached.is_set():
+            return
+        self._left -= 1
+        if self._left < 0:
             self._reached.set()
             assert self._opened.wait(TIMEOUT_S)
 

@@ -56,15 +56,18 @@ def test_a_restart_goes_on_with_or_without_its_checkpoint(here: InProcess, make_
     scene.check.assert_complete()
 
 
-@pytest.mark.parametrize("point", [Step.DECIDED, Step.WRITING])
+@pytest.mark.parametrize("done", [0, 1], ids=["by tasks", "by the driver"])
+@pytest.mark.parametrize("point", [Step.DECIDED, Step.WRITING], ids=lambda step: step.name)
 def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
-    spark: SparkSession, make_small_scene: SmallScene, point: Step
+    spark: SparkSession, make_small_scene: SmallScene, point: Step, done: int
 ) -> None:
-    scene = make_small_scene(100, is_endless=True)
-    gate = Gate(point)
+    """The first batch is written by tasks, the next ones by the driver."""
+    scene = make_small_scene(100, is_endless=True, batch_records=60)
+    gate = Gate(point, passes=done)
     with looking(gate.look):
         query = driver.start(spark, scene.plan)
         gate.wait_until_reached(query)
+        before = scene.check.assert_whole()
         stopping = threading.Thread(target=query.stop)
         stopping.start()
         wait_until(lambda: not query.isActive, "the query knows that it is to stop")
@@ -72,7 +75,8 @@ def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
         stopping.join()
     assert query.exception() is None
     scene.check.wait_until_settled()
-    assert scene.check.assert_whole() == 0
+    assert scene.check.assert_whole() == before
+    assert bool(before) == bool(done)
     assert driver.start(spark, dataclasses.replace(scene.plan, is_endless=False)).awaitTermination(240)
     scene.check.assert_complete()
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from fencepost.spark.sink import jobs, small
 from tests.spark.faults import driver
-from tests.spark.faults.checker import read_committed
+from tests.spark.faults.checker import read_committed, read_records
 from tests.spark.faults.scene import Scene
 from tests.spark.sink.inprocess import InProcess
 
@@ -47,6 +47,34 @@ def test_all_but_the_first_are_written_by_the_driver(
     here.run(scene.plan)
     scene.check.assert_complete()
     assert collected == [100, 100]
+
+
+@pytest.mark.parametrize("key", ["key", "NULL"])
+@pytest.mark.parametrize("timestamp", ["TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT"])
+def test_the_driver_writes_what_tasks_write(
+    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int], key: str, timestamp: str
+) -> None:
+    scene = make_exact_scene(2, 4)
+    rows = driver.read(here.spark, scene.plan).selectExpr(
+        f"'{scene.plan.left}' AS topic",
+        f"{key} AS key",
+        "CAST(offset % 4 AS STRING) AS value",
+        "CAST(offset % 2 AS INT) AS partition",
+        "IF(offset % 4 = 3, NULL, array(struct('color' AS key, CAST('red' AS BINARY) AS value))) AS headers",
+        f"CAST(TIMESTAMP '2024-05-06 07:08:09 Asia/Tokyo' AS {timestamp}) AS timestamp",
+    )
+    zone = here.spark.conf.get("spark.sql.session.timeZone")
+    here.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        here.run(scene.plan, rows)
+    finally:
+        here.spark.conf.set("spark.sql.session.timeZone", zone)
+    assert collected == [4]
+    records = read_records(scene.plan.bootstrap, scene.plan.left)
+    written = sorted((record.value(), record.partition(), record.headers(), record.timestamp()) for record in records)
+    assert len(written) == 8
+    assert written[::2] == written[1::2]
+    assert {record.key() is None for record in records} == {key == "NULL"}
 
 
 def test_rows_that_come_to_more_than_the_driver_takes_are_written_by_tasks(
