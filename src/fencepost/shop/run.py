@@ -66,7 +66,7 @@ def run(plan: Plan, display: Display) -> Report:
         writing = _Writing(plan, figures)
         with _spark(plan, figures, writing, interrupts) as spark:
             if not interrupts.have_come:
-                figures.to_process = _waiting(cluster)
+                figures.to_process = min(_waiting(cluster), figures.written)  # markers have offsets, too
                 _process(plan, spark, figures, interrupts)
         if interrupts.have_come and not plan.follow_per_second:
             raise Stopped("stopped; the same command goes on from here")
