@@ -39,7 +39,7 @@ def spark_session(options: argparse.Namespace) -> Any:
 
     jars = sorted(str(path) for path in java.spark_library().glob("*.jar"))
     master = f"local[{options.cores}]"
-    conf = {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"}
+    conf: dict[str, Any] = {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"}
     if options.plain:
         os.environ |= {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable}
         return SparkSession.builder.master(master).config(map=conf).getOrCreate()
