@@ -111,7 +111,7 @@ class WriteJob:
             if begun.identity is not None:
                 raise
             raise _before_writing(error) from error.__cause__
-        return [result_of(where, each, begun.elapsed_ms) for where, each in done.items()]
+        return [result_of(where, each) for where, each in done.items()]
 
     def _run_tasks(self, rows: "DataFrame", begun: "_Begun") -> list[Result]:
         """All cores encode, and as many as there are partitions write."""

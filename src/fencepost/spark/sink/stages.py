@@ -13,7 +13,6 @@ order, or go to other partitions. So every encoder leaves a mark for every write
 it saw. Unless all saw the same, some rows may have been written twice and some not at all.
 """
 
-import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,23 +41,17 @@ class Result(NamedTuple):
     """What a writer did to one partition, whose marks it saw, or why it failed; a row for the driver."""
 
     topic: str
-    partition: int
-    batches: int
-    records: int
-    bytes: int
-    write_ms: float
-    error: str  #: the class of a FencepostError, empty when there is none
-    message: str
+    records: int = 0
+    bytes: int = 0
+    error: str = ""  #: the class of a FencepostError, empty when there is none
+    message: str = ""
 
 
 RESULT_SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("batches", pa.int64()),
         ("records", pa.int64()),
         ("bytes", pa.int64()),
-        ("write_ms", pa.float64()),
         ("error", pa.string()),
         ("message", pa.string()),
     ]
@@ -101,7 +94,7 @@ class Write:
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
         marks: list[str] = []
         yield from _written(self.client, self.ticket, self._blobs(rows, marks))
-        yield _results([Result(MARK, 0, 0, 0, 0, 0.0, "", ",".join(sorted(marks)))])
+        yield _results([Result(MARK, message=",".join(sorted(marks)))])
 
     def _blobs(self, rows: Iterator[Any], marks: list[str]) -> Iterator[list[Blob]]:
         for batch in rows:
@@ -165,13 +158,11 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
     """Write everything, and give the results. Asks for the permit when there is something to write."""
     task = _task()
     writer: TransactionWriter | None = None
-    started_s = time.monotonic()
     failure: FencepostError | None = None
     try:
         for some in blobs:
             if writer is None:
                 identity = ask(ticket, task.partition, task.name)
-                started_s = time.monotonic()
                 writer = TransactionWriter(cluster_for(client), identity)
             for blob in some:
                 writer.write(TopicPartition(blob.topic, blob.partition), blob.data)
@@ -184,11 +175,10 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
     finally:
         if writer is not None:
             writer.close()
-    write_ms = (time.monotonic() - started_s) * 1000
     if failure is not None:
-        yield _results([Result("", 0, 0, 0, 0, write_ms, type(failure).__name__, str(failure))])
+        yield _results([Result("", error=type(failure).__name__, message=str(failure))])
     elif writer is not None:
-        yield _results([result_of(where, done, write_ms) for where, done in writer.written.items()])
+        yield _results([result_of(where, done) for where, done in writer.written.items()])
 
 
 def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
@@ -196,8 +186,8 @@ def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
     return blobs_to_arrow(blobs).append_column(ENCODED_SCHEMA.field("writer"), writer)
 
 
-def result_of(where: TopicPartition, done: Written, write_ms: float) -> Result:
-    return Result(where.topic, where.partition, done.batches, done.records, done.bytes, write_ms, "", "")
+def result_of(where: TopicPartition, done: Written) -> Result:
+    return Result(where.topic, done.records, done.bytes)
 
 
 def _results(results: list[Result]) -> Any:

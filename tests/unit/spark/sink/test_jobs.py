@@ -40,7 +40,7 @@ def test_what_is_missing_or_of_another_type_is_said(kinds: dict[str, str], said:
 
 def test_a_writers_error_keeps_its_class() -> None:
     def result(error: str) -> Result:
-        return Result("", 0, 0, 0, 0, 0.0, error, "told so")
+        return Result("", error=error, message="told so")
 
     assert isinstance(_as_error(result("Fenced")), Fenced)
     assert isinstance(_as_error(result("WriteFailed")), WriteFailed)
