@@ -15,7 +15,7 @@ KAFKA  := .cache/kafka/lib
 SPARK_KAFKA := .cache/spark-kafka/lib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format check fuzz shop chaos kafka spark-kafka compat bench lock clean
+.PHONY: help setup test lint format check fuzz shop chaos kafka spark-kafka queries query-fuzz compat bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,12 @@ $(SPARK_KAFKA)/.fetched: tools/spark/pom.xml
 	rm -rf $(SPARK_KAFKA)
 	mvn --batch-mode --quiet -f tools/spark/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA) -DincludeScope=runtime
 	@touch $@
+
+queries: setup ## every query people write, killed and restarted, against the same query as a batch (20 minutes)
+	$(BIN)/python -m pytest -n $(JOBS) tests/spark/queries --all-queries $(ARGS)
+
+query-fuzz: setup ## random queries with random deaths against the same query as a batch (SECONDS=600 SEED=…)
+	$(BIN)/python -m tests.spark.queries.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 compat: setup kafka spark-kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
 	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)

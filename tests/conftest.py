@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("broker")
     group.addoption("--bootstrap", metavar="HOST:PORT", help="run the client tests on this Kafka, not on a new broker")
     group.addoption("--apache-kafka", action="store_true", help="run the client tests on a new Apache Kafka")
+    parser.addoption("--thorough", action="store_true", help="run what takes long, too (make thorough)")
 
 
 class RunningBroker:

@@ -1,29 +1,35 @@
 """A broker for the Python program that needs one: started on entry, gone on exit.
 
 It runs in a process of its own. A thread would start sooner, but broker and clients would share one interpreter lock,
-and a broker that cannot be killed cannot show what survives. The child watches a pipe from this process, so that it
-ends when this one does, however that comes about.
+and a broker that cannot be killed cannot show what survives.
+
+Invariant: a broker belongs to the process that started it, and ends with it, however that comes about. At exit and when
+nobody refers to it any more it is ended from here; when this process is killed, the broker notices and also removes
+temporary data (`fencepost.cli.serve`). A copy, in a forked process or unpickled, can be used to reach the broker and
+to look at it. It ends nothing and removes nothing.
 """
 
-import contextlib
+import atexit
 import os
 import shutil
-import signal
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from threading import Thread
+from threading import RLock
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
+from fencepost.broker.directory import LOCK
 from fencepost.broker.settings import Settings
 from fencepost.errors import ErrorCode, FencepostError, KafkaError
+from fencepost.owned_process import OwnedProcess
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -34,20 +40,66 @@ _CLIENT_ID = b"fencepost"
 
 
 class BrokerFailed(FencepostError):
-    """The broker did not start, or is not running. The message has what it said last."""
+    """The broker did not start, is not running, or is not ours. The message has what it said last."""
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class _Holdings:
+    """What has to be given back. Apart from the Broker, so that giving it back does not keep that one alive."""
+
+    owner: int | None = None  #: a process id; None until somebody starts the broker
+    process: OwnedProcess | None = None
+    temporary: Path | None = None
+
+    def give_back(self) -> None:
+        """First the process, then the data that it writes. In a forked process nothing of it is ours."""
+        if self.owner != os.getpid():
+            return
+        if self.temporary is None:
+            if self.process is not None:
+                self.process.terminate(STOP_TIMEOUT_S)
+        else:
+            if self.process is not None:
+                self.process.kill()  # nobody will ask for the data again, so there is nothing to put in order
+            shutil.rmtree(self.temporary, ignore_errors=True)
+        self.process = None
+
+
+_all_holdings: "weakref.WeakSet[_Holdings]" = weakref.WeakSet()
+
+
+def _give_back_at_exit() -> None:
+    """What nobody closed. Processes that multiprocessing is about to wait for may need their broker until they end.
+
+    For those it is left to the broker, which notices that this process is gone.
+    """
+    multiprocessing = sys.modules.get("multiprocessing")
+    are_needed = multiprocessing is not None and any(not child.daemon for child in multiprocessing.active_children())
+    for holdings in list(_all_holdings):
+        if not are_needed:
+            holdings.give_back()
+        elif holdings.process is not None:
+            holdings.process.leave()
+
+
+atexit.register(_give_back_at_exit)
 
 
 class Broker:
-    """A running broker.
+    """A broker, which runs between `start` and `close`, or in a `with` statement.
 
         with fencepost.Broker() as broker:
-            broker.bootstrap_servers                       # "127.0.0.1:41234"
+            broker.bootstrap_servers                                   # "127.0.0.1:41234"
 
-        fencepost.Broker("data", num_partitions=4)         # keeps its data; Kafka's settings, underscores for dots
-        fencepost.Broker(settings={"num.partitions": 4})   # or with the dots
+        broker = fencepost.Broker("data", num_partitions=4).start()    # keeps its data; Kafka's settings, _ for dots
+        ...
+        broker.close()
+
+        with fencepost.Broker(settings={"num.partitions": 4}): ...     # or with the dots
 
     Without a directory the data is temporary, but outlives `kill` and `restart`: it is gone when the broker is closed.
-    Settings that do not exist or cannot be raise ConfigError at once.
+    Settings that do not exist or cannot be raise ConfigError at once. Threads may share a Broker. After a fork, and
+    unpickled, it is for reaching the broker only: `close` and `stop` do nothing there, `start` and `kill` raise.
     """
 
     def __init__(
@@ -66,15 +118,29 @@ class Broker:
         self._settings |= {name.replace("_", "."): _text(value) for name, value in more_settings.items()}
         Settings.parse(self._settings)
         self._log_level = log_level
-        self._process: subprocess.Popen[str] | None = None
+        self._directory = Path(directory).absolute() if directory is not None else None
+        self._has_listened = False
+        self._has_lost_data = False
         self._log: deque[str] = deque(maxlen=LOG_LINES_KEPT)
-        self._reader: Thread | None = None
-        self._temporary: Path | None = None
-        if directory is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="fencepost-"))
-            # For the broker that nobody closes: its data is gone with the object or at exit, whichever comes first.
-            weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
-        self.directory = Path(directory) if directory is not None else self._temporary or Path()
+        self._is_copy = False
+        self._make_own()
+
+    def _make_own(self) -> None:
+        """What no copy shares."""
+        self._lock = RLock()  # starting and ending, one at a time; taken by the owner alone
+        self._held = _Holdings()
+        _all_holdings.add(self._held)
+        weakref.finalize(self, self._held.give_back).atexit = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name not in {"_lock", "_held"}}
+        return state | {"_log": deque(self._log, LOG_LINES_KEPT), "owner": self._held.owner}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        owner = state.pop("owner")
+        vars(self).update(state)
+        self._make_own()
+        self._held.owner, self._is_copy = owner, owner is not None
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -92,71 +158,85 @@ class Broker:
 
     def start(self) -> Self:
         """Start it, unless it is running; returns when it accepts connections."""
-        if self.running:
+        self._own("start")
+        with self._lock:
+            if self.running:
+                return self
+            if self._has_lost_data:
+                raise BrokerFailed(
+                    "the broker has been closed, and its temporary data is gone: make a new Broker, give it a "
+                    "directory, or call stop() instead of close()"
+                )
+            self._log = deque(maxlen=LOG_LINES_KEPT)
+            process = self._held.process = OwnedProcess(self._log)
+            try:
+                process.start(self._command(), _environment())
+                self._await_greeting(process)
+            except BaseException:  # Ctrl-C as well
+                process.kill()
+                raise
             return self
-        self._log.clear()
-        process = self._process = subprocess.Popen(
-            self._command(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=_environment(),
-            start_new_session=True,  # Ctrl-C in a terminal is for the program, which then stops the broker
-        )
-        if process.stderr is not None:
-            self._reader = Thread(target=self._keep_log, args=(process.stderr,), name="fencepost-log", daemon=True)
-            self._reader.start()
-        line = self._first_line(process)
-        if not line.startswith(_GREETING):
-            self.kill()
-            raise BrokerFailed(f"the broker did not start: {self.log.strip() or line.strip() or 'it said nothing'}")
-        self.port = int(line.rpartition(":")[2])
-        return self
 
     def stop(self) -> None:
         """End it in good order; its data stays until `close`."""
-        process = self._process
-        if process is None:
-            return
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        self._reap(process)
+        if self._is_ours():
+            with self._lock:
+                if self._held.process is not None:
+                    self._held.process.terminate(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """SIGKILL, as a crash would end it. What was acknowledged is there after `start`."""
-        if self._process is not None:
-            self._process.kill()
-            self._reap(self._process)
+        self._own("kill")
+        with self._lock:
+            if self._held.process is not None:
+                self._held.process.kill()
 
     def restart(self) -> Self:
         """Stop it, if it is running, and start it on the same port with the same data."""
-        self.stop()
-        return self.start()
+        self._own("restart")
+        with self._lock:
+            self.stop()
+            return self.start()
 
     def close(self) -> None:
         """Stop it for good; temporary data is gone."""
-        if self._temporary is not None:
-            self.kill()  # nobody will ask for the data again, so there is nothing to put in order
-            shutil.rmtree(self._temporary, ignore_errors=True)
-        else:
-            self.stop()
+        if self._is_ours():
+            with self._lock:
+                self._held.give_back()
+                if self._held.temporary is not None and self._has_listened:
+                    self._has_lost_data = True
+                elif self._held.temporary is not None:  # it never came up: another start gets another directory
+                    self._directory = self._held.temporary = None
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
     @property
+    def directory(self) -> Path:
+        """Where its data is."""
+        if self._directory is None:
+            self._own("make a directory for")
+            with self._lock:
+                if self._directory is None:
+                    self._directory = self._held.temporary = Path(tempfile.mkdtemp(prefix="fencepost-"))
+        return self._directory
+
+    @property
     def running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self.pid is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs, else None."""
+        if self._is_anothers():
+            return _pid_of_server(self._directory) if self._directory is not None else None
+        process = self._held.process
+        return process.pid if process is not None else None
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients take as `bootstrap.servers`."""
-        if not self.running:
-            raise BrokerFailed(f"the broker is not running. {self.log}".strip())
+        """What clients take as `bootstrap.servers`: the same from the first start on, also while it does not run."""
+        if not self._has_listened:
+            raise BrokerFailed("the broker has not been started: call start() or use `with`")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -165,63 +245,71 @@ class Broker:
         configs = [{"name": key, "value": _text(value)} for key, value in (config or {}).items()]
         wanted = {"name": name, "num_partitions": partitions, "replication_factor": -1, "configs": configs}
         request = {"topics": [wanted], "timeout_ms": int(START_TIMEOUT_S * 1000)}
-        result = _ask(self.bootstrap_servers, CREATE_TOPICS, CREATE_TOPICS_VERSION, request).topics[0]
+        address = self.bootstrap_servers
+        try:
+            result = _ask(address, CREATE_TOPICS, CREATE_TOPICS_VERSION, request).topics[0]
+        except OSError as error:
+            state = f"does not answer at {address}" if self.running else "is not running"
+            raise BrokerFailed(f"the broker {state}: {error}. {self.log}".strip()) from None
         if result.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode(result.error_code), result.error_message or "")
 
     @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
-
-    @property
     def log(self) -> str:
-        """The last lines that it logged."""
+        """The last lines that it logged since it was started; in a copy, those from before the copy was made."""
         return "".join(self._log)
+
+    # -- whose it is -------------------------------------------------------------------------------------------------
+
+    def _is_ours(self) -> bool:
+        return self._held.owner == os.getpid() and not self._is_copy
+
+    def _is_anothers(self) -> bool:
+        return self._held.owner is not None and not self._is_ours()
+
+    def _own(self, what: str) -> None:
+        """Become the owner, if there is none. Before the lock is taken, which after a fork may be held for ever."""
+        if self._is_anothers():
+            raise BrokerFailed(
+                f"the broker belongs to process {self._held.owner}, which started it; "
+                f"this is a copy in process {os.getpid()} and cannot {what} it"
+            )
+        self._held.owner = os.getpid()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
+    def _await_greeting(self, process: OwnedProcess) -> None:
+        line = process.first_line(START_TIMEOUT_S)
+        if line is None or not line.startswith(_GREETING):
+            process.kill()  # now its last words are in the log
+            said = f"it did not listen within {START_TIMEOUT_S:.0f} s" if line is None else line.strip()
+            raise BrokerFailed(f"the broker did not start: {self.log.strip() or said or 'it said nothing'}")
+        self.port = int(line.rpartition(":")[2])
+        self._has_listened = True
+
     def _command(self) -> list[str]:
         # -P: a file of this program that happens to be called click.py is none of the broker's business.
-        command = [sys.executable, "-P", "-m", "fencepost.cli.main", "up", str(self.directory), "--until-stdin-closes"]
+        command = [sys.executable, "-P", "-m", "fencepost.cli.main", "up", str(self.directory)]
+        command += ["--owner", str(os.getpid())]
+        command += ["--temporary"] if self._held.temporary is not None else []
         command += ["--host", self.host, "--port", str(self.port), "--log-level", self._log_level]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         return command
 
-    def _first_line(self, process: "subprocess.Popen[str]") -> str:
-        """The child's first line, or nothing when it ends or does not come to it in time."""
-        lines: list[str] = []
-        if process.stdout is None:
-            return ""
-        reader = Thread(target=lambda out: lines.append(out.readline()), args=(process.stdout,), daemon=True)
-        reader.start()
-        reader.join(START_TIMEOUT_S)
-        if not lines:
-            return f"it did not listen within {START_TIMEOUT_S:.0f} s"
-        if not lines[0]:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-            self._await_log()
-        return lines[0]
 
-    def _keep_log(self, stream: IO[str]) -> None:
-        # The pipe has to be emptied or the child would stand still on a full one.
-        with contextlib.suppress(ValueError, OSError):
-            for line in stream:
-                self._log.append(line)
-
-    def _await_log(self) -> None:
-        if self._reader is not None:
-            self._reader.join(1)
-
-    def _reap(self, process: "subprocess.Popen[str]") -> None:
-        process.wait()
-        self._await_log()
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        self._process = None
+def _pid_of_server(directory: Path) -> int | None:
+    """The broker that serves a directory, seen from a process that cannot wait for it."""
+    try:
+        pid = int((directory / LOCK).read_text())
+        if os.path.exists("/proc/self/cmdline"):
+            # Empty for a process that has ended, but not been waited for; another's if the id has been used again.
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return pid if os.fsencode(directory) in words else None
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return None
+    return pid
 
 
 def _ask(address: str, key: int, version: int, request: Mapping[str, Any]) -> Any:
@@ -235,9 +323,16 @@ def _ask(address: str, key: int, version: int, request: Mapping[str, Any]) -> An
     with socket.create_connection((host.strip("[]"), int(port)), START_TIMEOUT_S) as connection:
         connection.sendall(struct.pack(">i", len(body)) + body)
         with connection.makefile("rb") as stream:
-            (size,) = struct.unpack(">i", stream.read(4))
-            answer = stream.read(size)
+            (size,) = struct.unpack(">i", _exactly(stream, 4))
+            answer = _exactly(stream, size)
     return api.response.decode(version, answer, 5)  # past the correlation id and an empty set of tagged fields
+
+
+def _exactly(stream: BufferedReader, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise ConnectionResetError("it hung up before it answered")
+    return data
 
 
 def _environment() -> dict[str, str]:

@@ -7,6 +7,9 @@
 Settings of the broker come from ``fencepost_settings`` in the ini file, a line each, and from ``--fencepost-set``. A
 topic's own come from a marker: ``@pytest.mark.fencepost_topic(partitions=3, config={"cleanup.policy": "compact"})``.
 
+A test may kill or stop the broker (``fencepost_broker.kill()``): it is started again before the next test, on the same
+port and with the same data. A test must not close it, for then the data is gone.
+
 Nothing of the broker is imported before a test asks for it.
 """
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
 _NAME_LENGTH_MAX = 200
+_BROKER = pytest.StashKey["Broker"]()  #: once a test has asked for it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +47,21 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The test before may have ended the broker. Before fixtures are set up, because they may need it."""
+    broker = item.config.stash.get(_BROKER, None)
+    if broker is None or broker.running:
+        return
+    from fencepost.embedded import BrokerFailed
+
+    try:
+        broker.start()
+    except BrokerFailed:
+        if "fencepost_broker" in getattr(item, "fixturenames", ()):  # a test without it has no reason to fail
+            raise
+
+
 @pytest.fixture(scope="session")
 def fencepost_broker(pytestconfig: pytest.Config) -> "Iterator[Broker]":
     """A running broker, the same for all tests of the session; its data is temporary."""
@@ -55,7 +74,9 @@ def fencepost_broker(pytestconfig: pytest.Config) -> "Iterator[Broker]":
             raise pytest.UsageError(f"fencepost settings are NAME=VALUE, not {assignment!r}")
         given[name.strip()] = value.strip()
     with Broker(settings=given) as broker:
+        pytestconfig.stash[_BROKER] = broker
         yield broker
+        del pytestconfig.stash[_BROKER]
 
 
 @pytest.fixture(scope="session")

@@ -150,13 +150,19 @@ def test_help_and_version():
     code, out, _ = run("up", "--help")
     assert code == 0
     assert "fencepost up ./data" in out
-    assert "until-stdin" not in out
+    assert "owner" not in out
 
 
 def test_it_ends_when_the_process_that_started_it_does(up, tmp_path):
-    broker = up(tmp_path, "--port", 0, "--until-stdin-closes", stdin=subprocess.PIPE)
+    broker = up(tmp_path, "--port", 0, "--owner", os.getpid(), stdin=subprocess.PIPE)
     broker.stdin.close()
     broker.stdin = None
+    assert broker.wait(TIMEOUT_S) == 0
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_it_ends_when_its_parent_is_not_the_one_that_started_it(up, tmp_path):
+    broker = up(tmp_path, "--port", 0, "--owner", os.getppid(), stdin=subprocess.PIPE)
     assert broker.wait(TIMEOUT_S) == 0
 
 
@@ -205,11 +211,6 @@ def test_settings_are_checked_before_anything_starts():
 def test_a_broker_that_cannot_start_says_why(tmp_path):
     with Broker(tmp_path), pytest.raises(fencepost.embedded.BrokerFailed, match="in use by another broker"):
         Broker(tmp_path).start()
-
-
-def test_a_broker_that_is_not_running_has_no_address():
-    with pytest.raises(fencepost.embedded.BrokerFailed, match="not running"):
-        _ = Broker().bootstrap_servers
 
 
 def test_the_broker_ends_with_its_program_however_that_ends(tmp_path):

@@ -73,6 +73,58 @@ def test_settings_come_from_the_ini_file_and_the_command_line(pytester, run):
     run("--fencepost-set", "log.retention.ms=2").assert_outcomes(passed=1)
 
 
+def test_a_broker_that_a_test_ended_is_back_for_the_next_one(pytester, run):
+    pytester.makepyfile(
+        """
+        import pytest
+        from confluent_kafka.admin import AdminClient
+
+        KEPT = []
+
+        @pytest.fixture
+        def admin(fencepost_bootstrap_servers):
+            return AdminClient({"bootstrap.servers": fencepost_bootstrap_servers})
+
+        @pytest.mark.parametrize("how", ["kill", "stop"])
+        def test_ends_it(fencepost_broker, fencepost_topic, how):
+            KEPT.append((fencepost_broker.bootstrap_servers, fencepost_topic))
+            getattr(fencepost_broker, how)()
+
+        def test_has_it_again(request, admin, fencepost_topic):
+            found = admin.list_topics(timeout=10).topics
+            assert {fencepost_topic, *(topic for _, topic in KEPT)} <= set(found)
+            broker = request.getfixturevalue("fencepost_broker")
+            assert {address for address, _ in KEPT} == {broker.bootstrap_servers}
+            broker.kill()
+
+        def test_needs_none():
+            pass
+
+        def test_asks_late(request):
+            assert request.getfixturevalue("fencepost_broker").running
+        """
+    )
+    run().assert_outcomes(passed=5)
+
+
+def test_a_broker_that_a_test_closed_is_said_to_be(pytester, run):
+    pytester.makepyfile(
+        """
+        def test_closes_it(fencepost_broker):
+            fencepost_broker.close()
+
+        def test_misses_it(fencepost_topic):
+            pass
+
+        def test_needs_none():
+            pass
+        """
+    )
+    result = run()
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*the broker has been closed, and its temporary data is gone*"])
+
+
 def test_a_wrong_setting_is_explained(run):
     result = run("--fencepost-set", "num.partition=2")
     result.stdout.fnmatch_lines(["*did you mean num.partitions?*"])

@@ -57,14 +57,16 @@ def main() -> None:
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(LOG_LEVELS), help="What is said on stderr."
 )
-@click.option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop when the starting process ends.")
+@click.option("--owner", type=int, hidden=True, help="The parent's process id: stop when it is gone.")
+@click.option("--temporary", is_flag=True, hidden=True, help="Remove DIR when the owner is gone.")
 def up(
     directory: Path | None,
     host: str,
     port: int,
     assignments: tuple[str, ...],
     log_level: str,
-    until_stdin_closes: bool,
+    owner: int | None,
+    temporary: bool,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
@@ -87,10 +89,11 @@ def up(
         settings = Settings.parse(parse_assignments(assignments))
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
-    from fencepost.cli.serve import serve
+    from fencepost.cli.serve import Owner, serve
 
+    owned_by = Owner(owner, takes_data_along=temporary) if owner is not None else None
     with _data_directory(directory) as path:
-        problem = serve(path, settings, host, port, log_level=log_level, until_stdin_closes=until_stdin_closes)
+        problem = serve(path, settings, host, port, log_level=log_level, owner=owned_by)
     if problem is not None:
         raise click.ClickException(problem)
 

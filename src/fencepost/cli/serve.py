@@ -1,4 +1,8 @@
-"""Run one broker in this process until it is told to stop."""
+"""Run one broker in this process until it is told to stop, or until its owner is gone.
+
+A broker that a program started belongs to that program (`fencepost.embedded`). It must not outlive it, whatever ends
+it, so the broker itself has to notice.
+"""
 
 import asyncio
 import contextlib
@@ -6,8 +10,11 @@ import errno
 import gc
 import logging
 import os
+import select
+import shutil
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -19,25 +26,48 @@ from fencepost.errors import FencepostError
 logger = logging.getLogger("fencepost")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+OWNER_POLL_S = 0.25
+STDIN = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The parent process, which holds the other end of standard input and writes nothing.
+
+    Its end of the pipe closes with it, and also when it begins another program. But a fork of it may hold a copy,
+    so its being the parent counts as well: a process whose parent dies gets another.
+    """
+
+    pid: int
+    takes_data_along: bool
+
+    def is_gone(self) -> bool:
+        stdin = select.poll()
+        stdin.register(STDIN, 0)  # POLLHUP is told in any case
+        return os.getppid() != self.pid or any(event & select.POLLHUP for _, event in stdin.poll(0))
 
 
 def serve(
-    data_dir: Path, settings: Settings, host: str, port: int, *, log_level: str, until_stdin_closes: bool
+    data_dir: Path, settings: Settings, host: str, port: int, *, log_level: str, owner: Owner | None
 ) -> str | None:
     """Serve until a signal; None after an orderly end, else what went wrong, for a user to read."""
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
     try:
-        uvloop.run(_serve(data_dir, settings, host, port, until_stdin_closes=until_stdin_closes))
+        uvloop.run(_serve(data_dir, settings, host, port, owner))
     except FencepostError as error:
         return str(error)
     except OSError as error:
         return _explain(error, data_dir, host, port)
+    finally:
+        # Asked again here: an owner that has just told us to stop may have been killed since.
+        if owner is not None and owner.takes_data_along and owner.is_gone():
+            shutil.rmtree(data_dir, ignore_errors=True)
     return None
 
 
-async def _serve(data_dir: Path, settings: Settings, host: str, port: int, *, until_stdin_closes: bool) -> None:
+async def _serve(data_dir: Path, settings: Settings, host: str, port: int, owner: Owner | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
@@ -49,8 +79,8 @@ async def _serve(data_dir: Path, settings: Settings, host: str, port: int, *, un
         with contextlib.suppress(Exception):  # what failed is the message, not that half a broker cannot stop
             await node.stop()
         raise
-    if until_stdin_closes:
-        loop.add_reader(sys.stdin.fileno(), _stop_at_end, loop, stop)
+    if owner is not None:
+        _watch(owner, loop, stop)
     _calm_garbage_collector()
     print(f"listening on {_address(*node.bound)}", flush=True)
     await stop.wait()
@@ -73,10 +103,11 @@ def _stop_once(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _stop_at_end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    if not os.read(sys.stdin.fileno(), 4096):
-        loop.remove_reader(sys.stdin.fileno())
+def _watch(owner: Owner, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    if owner.is_gone():
         stop.set()
+    else:
+        loop.call_later(OWNER_POLL_S, _watch, owner, loop, stop)
 
 
 def _address(host: str, port: int) -> str:

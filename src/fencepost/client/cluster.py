@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from fencepost.client.connection import Connection
+from fencepost.client.outages import outages_of
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, Retry, known_code
 from fencepost.client.settings import Address, ClientSettings
 from fencepost.errors import BootstrapFailed, ConnectionLost, ErrorCode, Refused, TopicNotFound
@@ -101,8 +102,13 @@ class Cluster:
             self._forget_everything()
         connection = self._connections.get(address)
         if connection is None or not connection.is_usable():
-            connection = self._connections[address] = Connection(address, self.settings)
-            self._has_connected = True
+            connection = self._connections[address] = self._open(address)
+        return connection
+
+    def _open(self, address: Address) -> Connection:
+        with outages_of(self.settings).connecting(address):
+            connection = Connection(address, self.settings)
+        self._has_connected = True
         return connection
 
     def any(self) -> Connection:
@@ -144,9 +150,7 @@ class Cluster:
             connection = spare.pop()
             if connection.is_usable():
                 return connection
-        connection = Connection(address, self.settings)
-        self._has_connected = True
-        return connection
+        return self._open(address)
 
     def release(self, connection: Connection) -> None:
         """Kept for the next borrower, unless answers are still due on it."""

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable
 
+from fencepost.client.outages import outages_of
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ErrorCode, GaveUp
 
@@ -70,12 +71,14 @@ class Retry:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.what = what
+        self._settings = settings
         self._timeout_s = settings.api_timeout_ms / 1000 if timeout_s is None else timeout_s
         self._pause_s = settings.retry_backoff_ms / 1000
         self._pause_max_s = settings.retry_backoff_max_ms / 1000
         self._sleep = sleep
         self._monotonic = monotonic
-        self._deadline = monotonic() + self._timeout_s
+        self._tried_s = monotonic()  #: when the last attempt began
+        self._deadline = self._tried_s + self._timeout_s
 
     @property
     def left_s(self) -> float:
@@ -86,9 +89,12 @@ class Retry:
         left_s = self.left_s
         if left_s <= 0:
             raise GaveUp(f"{self.what}: gave up after {self._timeout_s:g} s; the last answer was: {describe(reason)}")
+        if not isinstance(reason, ErrorCode):  # a code is an answer, so somebody was reached
+            outages_of(self._settings).waiting(self.what, left_s, self._tried_s)
         pause_s = self._pause_s * random.uniform(1 - JITTER, 1 + JITTER)
         self._pause_s = min(2 * self._pause_s, self._pause_max_s)
         self._sleep(min(pause_s, left_s))
+        self._tried_s = self._monotonic()
 
 
 def describe(reason: object) -> str:

@@ -5,15 +5,18 @@
     purchases = (spark.readStream.format("fencepost")
                  .option("kafka.bootstrap.servers", "localhost:9092")
                  .option("subscribe", "purchases")
-                 .option("startingOffsets", "committed").option("kafka.group.id", "shop")
+                 .option("pipeline", "shop")
                  .load())
-    query = write_stream(to_invoices(purchases), pipeline="shop", bootstrap_servers="localhost:9092", checkpoint="ckpt")
+    query = write_stream(to_invoices(purchases), checkpoint="checkpoint")
 
-Everything here needs the extra `spark`.
+Everything here needs the extra `spark`. Import it before the session is made: then Spark finds this Python, and the
+source in it, also in an environment that is not activated (`environment`).
 """
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from fencepost.spark import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,26 +25,34 @@ if TYPE_CHECKING:
     from fencepost.spark.sink.pipeline import Pipeline, Transform
     from fencepost.spark.sink.plain import WriteSummary
     from fencepost.spark.sink.progress import SinkProgress, TransactionProgress
+    from fencepost.spark.source.lag import Lag
 
-__all__ = ["batch_writer", "progress", "register", "subscribe", "write", "write_stream"]
+__all__ = ["batch_writer", "lag", "progress", "register", "subscribe", "write", "write_stream"]
+
+environment.prepare()
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("fencepost")` known to a session. Needed only where Spark does not find it on its own."""
+    """Make `format("fencepost")` known to a session that was made before `fencepost.spark` was imported.
+
+    Spark finds it on its own if the Python that it starts has fencepost installed.
+    """
     from pyspark_fencepost import DefaultSource
 
+    environment.adopt(spark)
     spark.dataSource.register(DefaultSource)
 
 
 def write_stream(
     df: "DataFrame",
     *,
-    pipeline: str,
-    bootstrap_servers: str,
+    pipeline: str | None = None,
+    bootstrap_servers: str | None = None,
     checkpoint: str,
     topic: str | None = None,
     transform: "Transform | None" = None,
     trigger: Mapping[str, Any] | None = None,
+    output_mode: str = "append",
     query_name: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> "StreamingQuery":
@@ -49,20 +60,32 @@ def write_stream(
 
     `df` has the columns of Spark's Kafka sink: `value`, and optionally `key`, `topic`, `headers`, `partition` and
     `timestamp`. `pipeline` is its consumer group, and by it a restarted or moved query knows what has been done:
-    two pipelines never share a name. `transform` makes those columns from a batch's rows, where that needs state
-    (`fencepost.spark.state`). `trigger` are the arguments of DataStreamWriter.trigger.
+    two pipelines never share a name. It and `bootstrap_servers` are those of the query's `fencepost` source unless
+    they are given; a source that belongs to another pipeline is refused. `transform` makes those columns from a batch's
+    rows, where that needs state (`fencepost.spark.state`). `trigger` are the arguments of DataStreamWriter.trigger, and
+    `output_mode` is that of DataStreamWriter.outputMode: append, update or complete.
     """
+    from fencepost.spark.sink.active import refuse_running
+    from fencepost.spark.sink.inherited import target_of
+
+    environment.adopt(df.sparkSession)
+    target = target_of(df, pipeline, bootstrap_servers)
     function = batch_writer(
-        pipeline=pipeline, bootstrap_servers=bootstrap_servers, topic=topic, transform=transform, options=options
+        pipeline=target.pipeline,
+        bootstrap_servers=target.bootstrap_servers,
+        topic=topic,
+        transform=transform,
+        options=options,
     )
     if transform is None:
         df = function.prepare(df)
-    function.fence()
-    writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint)
+    writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint).outputMode(output_mode)
     if trigger:
         writer = writer.trigger(**trigger)
     if query_name:
         writer = writer.queryName(query_name)
+    refuse_running(df.sparkSession, function.settings, checkpoint, query_name)
+    function.fence()
     return writer.start()
 
 
@@ -75,9 +98,12 @@ def batch_writer(
     options: Mapping[str, object] | None = None,
 ) -> "Pipeline":
     """The same as a function for `foreachBatch`, for those who build their query themselves."""
+    from pyspark.sql import SparkSession
+
     from fencepost.spark.sink.pipeline import Pipeline
     from fencepost.spark.sink.settings import SinkSettings
 
+    environment.adopt(SparkSession.getActiveSession())
     return Pipeline(SinkSettings.of(pipeline, bootstrap_servers, topic, options), transform)
 
 
@@ -89,9 +115,14 @@ def write(
     transactional_id: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> "WriteSummary":
-    """Write a batch DataFrame in one transaction: all of its rows become visible together, or none ever does."""
+    """Write a batch DataFrame in one transaction: all of its rows become visible together, or none ever does.
+
+    A job that runs again and again gives itself a `transactional_id`: a run then undoes at once what a run before it
+    left open, and fences it if it is still at work. Never give one id to two jobs.
+    """
     from fencepost.spark.sink.plain import write_plain
 
+    environment.adopt(df.sparkSession)
     return write_plain(df, bootstrap_servers, topic, transactional_id, options)
 
 
@@ -100,6 +131,13 @@ def progress(query: "StreamingQuery") -> "SinkProgress | None":
     from fencepost.spark.sink.progress import of_query
 
     return of_query(str(query.id))
+
+
+def lag(query: "StreamingQuery") -> "Lag | None":
+    """How far the query's `fencepost` sources are behind their topics, as of its last progress; None before that."""
+    from fencepost.spark.source.lag import of_query
+
+    return of_query(query)
 
 
 def subscribe(listener: "Callable[[TransactionProgress], None]") -> Callable[[], None]:

@@ -1,33 +1,43 @@
 """The ledger: one record per pipeline and transaction, in a compacted topic, written in that transaction.
 
-A group's committed offsets say how far a pipeline has come, and Kafka forgets them after seven days without use; and a
-batch that moved no offset leaves no trace in them. The ledger forgets nothing. Under the pipeline's name as key it
-holds JSON::
+A group's committed offsets say how far a pipeline has come. Kafka forgets them after seven days without use; they do
+not say which batch of which query moved them, nor which topics they belong to; and a batch that moved no offset leaves
+no trace in them. The ledger forgets nothing. Under the pipeline's name as key it holds JSON::
 
-    {"version": 1, "query": "…", "batch": 7, "time_ms": …,
+    {"version": 2, "query": "…", "run": "…", "batch": 7, "time_ms": …,
      "offsets": {"purchases": {"0": 120}},          the next record of every partition that was read
-     "changelogs": {"totals": 4}}                   how many partitions the state of each stateful step has
+     "ahead": {"purchases": {"0": [120, 140]}},     all positions in partitions that several sources read to other ends
+     "topics": {"purchases": "9vNo6AXTTDaBjM2…"},   which topics those are
+     "changelogs": {"totals": {"partitions": 4, "topic": "…"}},
+     "in_checkpoint": ["state"],                    what of the query is kept in Spark's checkpoint alone
+     "writes": 1, "unfinished": true,               so many writes of the batch are committed, and others are missing
+     "failed": {"query": "…", "batch": 8}}          this batch was tried since, and ended with an error
 
-A reader that meets a higher version refuses to go on. Invariant: for any pipeline the last committed record is of its
-last committed transaction.
+Version 1 had neither run, topics nor in_checkpoint, and of a changelog the number of partitions alone. A reader that
+meets a higher version refuses to go on. Invariant: for any pipeline the last committed record is of its last committed
+transaction.
 """
 
+import enum
 import json
+import re
 import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster, TopicPartition
 from fencepost.client.offsets import Isolation, earliest, latest
 from fencepost.errors import Malformed, Unsupported
 from fencepost.spark.offsets_json import parse, positions_as_dict
+from fencepost.spark.topic_identity import Identity, identities_as_dict, parse_identities
 from fencepost.wire.codec import Buffer
 from fencepost.wire.records import Record, encode_batch
 
 TOPIC = "fencepost.ledger"
-VERSION = 1
+VERSION = 2
 #: Pipelines that share a partition wait for each other's open transactions when they start; hence more than one.
 PARTITIONS = 8
 CONFIGS = {
@@ -37,24 +47,68 @@ CONFIGS = {
     "segment.ms": str(24 * 3600 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
 }
+_NOTE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/\d+")
+
+#: Where the sources of a query stand in one partition: one position, or several if several sources read it.
+Reached = frozenset[int]
+
+
+class InCheckpoint(enum.Enum):
+    """What Spark keeps in its checkpoint and nowhere else."""
+
+    STATE = "state"  #: of Spark's own stateful operators
+    POSITIONS = "positions"  #: of sources other than Kafka's
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogEntry:
+    """A changelog as it was when the pipeline last used it."""
+
+    partitions: int
+    topic: Identity | None = None  #: None in entries of version 1
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
     query_id: str
     batch_id: int
-    offsets: Mapping[TopicPartition, int]  #: of every partition that the pipeline has read so far
-    changelogs: Mapping[str, int] = field(default_factory=dict)  #: by step, the number of partitions
+    offsets: Mapping[TopicPartition, int]  #: of every partition that was ever read; the lowest if sources stand apart
+    changelogs: Mapping[str, ChangelogEntry] = field(default_factory=dict)  #: by step
+    run_id: str = ""  #: of the start of the query that wrote it
+    ahead: Mapping[TopicPartition, Reached] = field(default_factory=dict)  #: only where sources stand apart
+    topics: Mapping[str, Identity] = field(default_factory=dict)
+    in_checkpoint: frozenset[InCheckpoint] | None = frozenset()  #: None in entries of version 1: unknown
+    writes: int = 1  #: how many writes of the batch are committed
+    is_unfinished: bool = False  #: others are missing
+    failed: tuple[str, int] | None = None  #: query and number of a batch that was tried afterwards, in vain
+
+    @property
+    def reached(self) -> dict[TopicPartition, Reached]:
+        return {where: self.ahead.get(where, frozenset({offset})) for where, offset in self.offsets.items()}
 
     def to_json(self) -> bytes:
-        fields = {
+        fields: dict[str, Any] = {
             "version": VERSION,
             "query": self.query_id,
+            "run": self.run_id,
             "batch": self.batch_id,
+            "writes": self.writes,
             "offsets": positions_as_dict(self.offsets),
-            "changelogs": dict(self.changelogs),
+            "topics": identities_as_dict(self.topics),
+            "changelogs": {
+                name: {"partitions": each.partitions, **identities_as_dict({"topic": each.topic} if each.topic else {})}
+                for name, each in self.changelogs.items()
+            },
             "time_ms": time.time_ns() // 1_000_000,
         }
+        if self.in_checkpoint is not None:
+            fields["in_checkpoint"] = sorted(kind.value for kind in self.in_checkpoint)
+        if self.ahead:
+            fields["ahead"] = _ahead_as_dict(self.ahead)
+        if self.is_unfinished:
+            fields["unfinished"] = True
+        if self.failed is not None:
+            fields["failed"] = dict(zip(("query", "batch"), self.failed, strict=True))
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -63,11 +117,59 @@ class LedgerEntry:
             fields = json.loads(text)
             version = fields["version"]
             if version <= VERSION:
-                offsets, changelogs = parse(fields["offsets"]).offsets, dict(fields["changelogs"])
-                return cls(str(fields["query"]), int(fields["batch"]), offsets, changelogs)
-        except (ValueError, KeyError, TypeError) as error:
+                kinds = fields.get("in_checkpoint")
+                return cls(
+                    query_id=str(fields["query"]),
+                    batch_id=int(fields["batch"]),
+                    offsets=parse(fields["offsets"]).offsets,
+                    changelogs={name: _changelog(each) for name, each in fields["changelogs"].items()},
+                    run_id=str(fields.get("run", "")),
+                    ahead=_parse_ahead(fields.get("ahead", {})),
+                    topics=parse_identities(fields.get("topics", {})),
+                    in_checkpoint=None if kinds is None else frozenset(InCheckpoint(kind) for kind in kinds),
+                    writes=int(fields.get("writes", 1)),
+                    is_unfinished=bool(fields.get("unfinished", False)),
+                    failed=_failed(fields.get("failed")),
+                )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Malformed(f"topic {TOPIC!r} holds a record that is not the ledger's: {error!r}") from None
         raise Unsupported(f"topic {TOPIC!r} was written by a later fencepost (version {version}): upgrade this one")
+
+
+def _failed(given: Any) -> tuple[str, int] | None:
+    return None if given is None else (str(given["query"]), int(given["batch"]))
+
+
+def _changelog(given: Any) -> ChangelogEntry:
+    if isinstance(given, int):  # version 1
+        return ChangelogEntry(given)
+    named = {"topic": given["topic"]} if "topic" in given else {}
+    return ChangelogEntry(int(given["partitions"]), parse_identities(named).get("topic"))
+
+
+def _ahead_as_dict(ahead: Mapping[TopicPartition, Reached]) -> dict[str, dict[str, list[int]]]:
+    topics: dict[str, dict[str, list[int]]] = {}
+    for (topic, partition), reached in sorted(ahead.items()):
+        topics.setdefault(topic, {})[str(partition)] = sorted(reached)
+    return topics
+
+
+def _parse_ahead(given: Any) -> dict[TopicPartition, Reached]:
+    return {
+        TopicPartition(topic, int(partition)): frozenset(int(offset) for offset in reached)
+        for topic, partitions in given.items()
+        for partition, reached in partitions.items()
+    }
+
+
+def note(query_id: str, batch_id: int) -> str:
+    """What is written beside the group's offsets."""
+    return f"{query_id}/{batch_id}"
+
+
+def is_note(metadata: str) -> bool:
+    """Whether a sink committed this offset. If not, somebody has set it on purpose."""
+    return _NOTE.fullmatch(metadata) is not None
 
 
 def ensure(cluster: Cluster) -> None:
@@ -86,19 +188,39 @@ def read_entry(cluster: Cluster, pipeline: str) -> LedgerEntry | None:
 
     Whoever must know the last one for certain fences the pipeline first.
     """
-    from fencepost.client.reading import read_range
-
     if not cluster.refresh([TOPIC], missing_ok=True):
         return None
     where = place(pipeline)
-    start = earliest(cluster, [where])[where]
     end = latest(cluster, [where], Isolation.READ_UNCOMMITTED)[where]
-    key, found = pipeline.encode(), None
-    for rows in read_range(cluster, where, start, end):
-        for row_key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True):
-            if row_key == key:
-                found = value
+    found = _values(cluster, where, end).get(pipeline.encode())
     return None if found is None else LedgerEntry.from_json(found)
+
+
+def pipelines_of(cluster: Cluster, query_id: str, batch_id: int) -> set[str]:
+    """The pipelines for which this batch was the last, by what is committed now. Reads the whole ledger."""
+    if not cluster.refresh([TOPIC], missing_ok=True):
+        return set()
+    places = [TopicPartition(TOPIC, index) for index in cluster.topic(TOPIC).partitions]
+    found: set[str] = set()
+    for where, end in latest(cluster, places, Isolation.READ_COMMITTED).items():
+        for key, value in _values(cluster, where, end).items():
+            try:
+                entry = LedgerEntry.from_json(value)
+            except (Malformed, Unsupported):
+                continue  # another pipeline's own trouble
+            if (entry.query_id, entry.batch_id) == (query_id, batch_id):
+                found.add(key.decode())
+    return found
+
+
+def _values(cluster: Cluster, where: TopicPartition, end: int) -> dict[bytes, bytes]:
+    """The last value of each key before `end`."""
+    from fencepost.client.reading import read_range
+
+    found: dict[bytes | None, bytes | None] = {}
+    for rows in read_range(cluster, where, earliest(cluster, [where])[where], end):
+        found.update(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))
+    return {key: value for key, value in found.items() if key is not None and value is not None}
 
 
 def blob(pipeline: str, entry: LedgerEntry) -> Buffer:

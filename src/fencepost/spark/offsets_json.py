@@ -1,19 +1,28 @@
 """Positions in topics as Spark's Kafka source writes them, `{"purchases": {"0": 120}}`, both directions.
 
-An offset of our source may say in addition where its query began: `"@from"`, which no topic can be called, holds the
-start in the same shape. Spark's offset log keeps ends only, so without it a replay of the first batch would begin
-wherever `startingOffsets` points by then. Invariant: equal positions give equal text, because Spark compares texts.
+An offset of our source says more, under names that no topic can have:
+
+`@from`      where the query began, in the same shape, if this ends its first batch. Spark's offset log keeps ends only,
+             so without it a replay of the first batch would begin wherever `startingOffsets` points by then
+`@ids`       which topics the positions belong to (`topic_identity`)
+`@replaced`  the former identity of topics that were deleted and created again, where the user has said that reading
+             goes on with the new one
+`@skipped`   where the query should have begun, in partitions whose records are gone, where the user has said that
+             reading goes on with what is left
+
+Invariant: equal positions give equal text, because Spark compares texts.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.client.cluster import TopicPartition
 from fencepost.errors import Malformed
+from fencepost.spark.topic_identity import Identities, identities_as_dict, parse_identities
 
-START_KEY = "@from"
+START_KEY, IDS_KEY, REPLACED_KEY, SKIPPED_KEY = "@from", "@ids", "@replaced", "@skipped"
 EXAMPLE = '{"topic": {"0": 23, "1": 45}}'
 
 Positions = dict[TopicPartition, int]
@@ -25,11 +34,20 @@ class SourceOffset:
 
     offsets: Positions
     start: Positions | None = None
+    topics: Identities = field(default_factory=dict)
+    replaced: Identities = field(default_factory=dict)
+    skipped: Positions = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = positions_as_dict(self.offsets)
         if self.start is not None:
             found[START_KEY] = positions_as_dict(self.start)
+        if self.topics:
+            found[IDS_KEY] = identities_as_dict(self.topics)
+        if self.replaced:
+            found[REPLACED_KEY] = identities_as_dict(self.replaced)
+        if self.skipped:
+            found[SKIPPED_KEY] = positions_as_dict(self.skipped)
         return found
 
     def json(self) -> str:
@@ -41,7 +59,13 @@ def parse(given: str | Mapping[str, Any]) -> SourceOffset:
     found = _mapping(given, "offsets")
     start = found.get(START_KEY)
     topics = {name: partitions for name, partitions in found.items() if not name.startswith("@")}
-    return SourceOffset(_natural(topics), None if start is None else _natural(_mapping(start, START_KEY)))
+    return SourceOffset(
+        _natural(topics),
+        None if start is None else _natural(_mapping(start, START_KEY)),
+        parse_identities(found.get(IDS_KEY, {})),
+        parse_identities(found.get(REPLACED_KEY, {})),
+        _natural(_mapping(found.get(SKIPPED_KEY, {}), SKIPPED_KEY)),
+    )
 
 
 def parse_numbers(given: str | Mapping[str, Any], example: str = EXAMPLE) -> Positions:

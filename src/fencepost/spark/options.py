@@ -28,6 +28,7 @@ class Options:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items() if value is not None}
+        self._typed = {name.lower(): name for name in given}
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._given
@@ -46,10 +47,10 @@ class Options:
         return int(value)
 
     def flag(self, name: str, default: bool) -> bool:
-        value = (self.text(name) or str(default)).lower()
-        if value not in ("true", "false"):
+        value = self.text(name) or str(default)
+        if value.lower() not in ("true", "false"):
             raise ConfigError(f"option {name!r} must be true or false, not {value!r}")
-        return value == "true"
+        return value.lower() == "true"
 
     def duration_ms(self, name: str, default_ms: int) -> int:
         """As Spark writes them: 15m, 30s, 500ms, `15 minutes`; a bare number is milliseconds."""
@@ -67,7 +68,7 @@ class Options:
         """The `kafka.*` options without that prefix; ConfigError for those that cannot be taken."""
         found = {name.removeprefix(PREFIX): value for name, value in self._given.items() if name.startswith(PREFIX)}
         for name, value in found.items():
-            _check_kafka(name, value)
+            _check_kafka(name, value, self._typed[PREFIX + name])
         return found
 
     def refuse_unknown(self, known: Iterable[str], what: str) -> None:
@@ -75,7 +76,8 @@ class Options:
         spelled = {name.lower(): name for name in known}
         for name in self._given:
             if name not in spelled and not name.startswith(PREFIX):
-                raise ConfigError(f"{what} has no option {name!r}{hint(name, spelled)}")
+                typed = self._typed[name]
+                raise ConfigError(f"{what} has no option {capitalized(typed, spelled)!r}{hint(name, spelled)}")
 
 
 def client_settings(options: Options | Mapping[str, str]) -> ClientSettings:
@@ -94,18 +96,39 @@ def known_producer_settings(options: Options | Mapping[str, str]) -> dict[str, s
 
 def hint(name: str, known: Mapping[str, str]) -> str:
     """`; did you mean ...?` for the nearest of `known` (lower case to how it is spelled), or nothing."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-    return f"; did you mean {known[near[0]]!r}?" if near else ""
+    near = _nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
 
 
-def _check_kafka(name: str, value: str) -> None:
+def capitalized(typed: str, known: Mapping[str, str]) -> str:
+    """An unknown name as it was typed, as far as that can be known.
+
+    Spark hands the names of a source's options over in lower case (`CaseInsensitiveMap.iterator`). So a name without
+    any capitals gets those of the known name that it resembles, letter by letter: nobody typed `startingoffset`.
+    """
+    near = _nearest(typed, known)
+    if near is None or typed != typed.lower():
+        return typed
+    letters = list(typed)
+    for match in difflib.SequenceMatcher(None, typed, near.lower(), autojunk=False).get_matching_blocks():
+        letters[match.a : match.a + match.size] = near[match.b : match.b + match.size]
+    return "".join(letters)
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> str | None:
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    return known[near[0]] if near else None
+
+
+def _check_kafka(name: str, value: str, typed: str) -> None:
+    """`name` is without the prefix and in lower case."""
     if name == "security.protocol" and value.strip().upper() != "PLAINTEXT":
-        raise ConfigError(f"option 'kafka.{name}' = {value!r} is not supported yet; PLAINTEXT is")
+        raise ConfigError(f"option {typed!r} = {value!r} is not supported yet; PLAINTEXT is")
     if name in REFUSED:
-        raise ConfigError(f"option 'kafka.{name}' is not supported: {REFUSED[name]}")
+        raise ConfigError(f"option {typed!r} is not supported: {REFUSED[name]}")
     for prefix, reason in REFUSED_PREFIXES.items():
         if name.startswith(prefix):
-            raise ConfigError(f"option 'kafka.{name}' is not supported: {reason}")
+            raise ConfigError(f"option {typed!r} is not supported: {reason}")
     known = {setting: f"{PREFIX}{setting}" for setting in CLIENT | CONSUMER | PRODUCER}
     if name not in known:
-        raise ConfigError(f"option 'kafka.{name}': Kafka has no such setting{hint(name, known)}")
+        raise ConfigError(f"option {typed!r}: Kafka has no such setting{hint(name, known)}")

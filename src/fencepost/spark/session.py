@@ -5,7 +5,6 @@ overridden. Invariant: a session that is running already is given back as it is,
 """
 
 import os
-import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -13,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError, FencepostError
+from fencepost.spark.environment import is_local, is_one_process
 from fencepost.spark.home import spark_home
 from fencepost.spark.java import java_home
+from fencepost.spark.user_cache import cache_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,19 +150,10 @@ def _reason(error: Exception, log: Path | None, written: int) -> str:
     return found if log is None else f"{found} (there is more in {log})"
 
 
-def is_local(master: str) -> bool:
-    """Whether all of it runs on this machine."""
-    return re.match(r"local($|\[|-cluster)", master) is not None
-
-
-def is_one_process(master: str) -> bool:
-    """Whether the driver is the only executor."""
-    return re.match(r"local($|\[)", master) is not None
-
-
 def _prepare_environment(master: str) -> None:
     """What Spark's launcher reads from the environment only."""
-    os.environ["JAVA_HOME"] = str(java_home())
+    if not _is_shim(os.environ.get("JAVA_HOME")):
+        os.environ["JAVA_HOME"] = str(java_home())
     if is_local(master):
         os.environ["SPARK_HOME"] = str(spark_home())
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
@@ -172,6 +164,11 @@ def _prepare_environment(master: str) -> None:
         paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
         if here not in paths:
             os.environ["PYTHONPATH"] = os.pathsep.join([here, *filter(None, paths)])
+
+
+def _is_shim(home: str | None) -> bool:
+    """Whether it is a directory that `java_home` made before: one around another would only be slower."""
+    return home is not None and Path(home).parent == cache_directory() / "java" and Path(home, "bin", "java").exists()
 
 
 def _logging_options(log_file: str | os.PathLike[str] | None) -> str:

@@ -16,22 +16,27 @@ BATCH_RECORDS = 150
 #: Where, what dies (the whole driver at once, or Python alone, while its JVM and workers live a little longer), and up
 #: to how many records a batch is written by the driver instead of by tasks.
 DEATHS = [
+    (orders.WRITTEN_SOME, Action.KILL_GROUP, 0),
+    (Step.COMMITTING.name, Action.KILL, 1000),
+    (Step.COMMITTED.name, Action.KILL_GROUP, 1000),
+]
+MORE_DEATHS = [
     (Step.DECIDED.name, Action.KILL_GROUP, 1000),
     (orders.ENCODING, Action.KILL_GROUP, 0),
     (Step.WRITING.name, Action.KILL, 0),
-    (orders.WRITTEN_SOME, Action.KILL_GROUP, 0),
     (Step.WRITING.name, Action.KILL_GROUP, 1000),
     (Step.WRITTEN.name, Action.KILL_GROUP, 0),
-    (Step.COMMITTING.name, Action.KILL, 1000),
     (orders.ENDTXN_SENT, Action.KILL_GROUP, 0),
-    (Step.COMMITTED.name, Action.KILL_GROUP, 1000),
 ]
 
 
 @pytest.mark.timeout(1800)
-def test_a_driver_that_is_killed_again_and_again_leaves_every_record_in_effect_once(scene: Scene) -> None:
-    scene.check.write(BATCH_RECORDS * (len(DEATHS) + 3))
-    for number, (point, action, small) in enumerate(DEATHS):
+def test_a_driver_that_is_killed_again_and_again_leaves_every_record_in_effect_once(
+    scene: Scene, pytestconfig: pytest.Config
+) -> None:
+    deaths = DEATHS + (MORE_DEATHS if pytestconfig.getoption("--thorough") else [])
+    scene.check.write(BATCH_RECORDS * (len(deaths) + 3))
+    for number, (point, action, small) in enumerate(deaths):
         home = scene.new_home()
         how = {"batch_records": BATCH_RECORDS, "options": {**scene.plan.options, "smallBatchRecords": str(small)}}
         if point in (orders.ENCODING, orders.WRITTEN_SOME):

@@ -43,9 +43,11 @@ class InProcess:
         *,
         trigger: dict[str, Any] | None = None,
         pipeline: Pipeline | None = None,
+        function: Callable[[DataFrame, int], None] | None = None,
+        output_mode: str = "append",
         **writer: Any,
     ) -> StreamingQuery:
-        """`df` are the records; those of the plan unless given."""
+        """`df` are the records, those of the plan unless given; `function` is called instead of `pipeline`."""
         records = driver.transform(driver.read(self.spark, plan), plan) if df is None else df
         given: dict[str, Any] = {
             "pipeline": plan.pipeline,
@@ -57,7 +59,8 @@ class InProcess:
             pipeline.fence()
         self._pipelines.append(pipeline)
         query = (
-            records.writeStream.foreachBatch(_mortal(pipeline))
+            records.writeStream.foreachBatch(_mortal(function or pipeline))
+            .outputMode(output_mode)
             .option("checkpointLocation", plan.checkpoint)
             .trigger(**(trigger or {"availableNow": True}))
             .start()
@@ -88,10 +91,10 @@ class InProcess:
             pipeline.close()
 
 
-def _mortal(pipeline: Pipeline) -> Callable[[DataFrame, int], None]:
+def _mortal(function: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
     def call(df: DataFrame, batch_id: int) -> None:
         try:
-            pipeline(df, batch_id)
+            function(df, batch_id)
         except Died:
             raise RuntimeError("the pipeline died") from None
 

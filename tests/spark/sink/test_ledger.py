@@ -66,6 +66,19 @@ def test_the_topic_is_compacted_and_made_once(cluster: Cluster, name: str) -> No
     assert len(cluster.topic(ledger.TOPIC).partitions) == ledger.PARTITIONS
 
 
+def test_the_pipelines_of_a_batch_are_found_whatever_else_is_there(cluster: Cluster, name: str) -> None:
+    query = unique("query")
+    for number, value in enumerate(
+        [ledger.blob(name, LedgerEntry(query, 7, {})), encode_batch([Record(b"x", b"?", 1)])]
+    ):
+        transaction = SharedTransaction(cluster, f"{name}-{number}")
+        transaction.init()
+        write(transaction, cluster, name, value)
+        transaction.commit()
+    assert ledger.pipelines_of(cluster, query, 7) == {name}
+    assert ledger.pipelines_of(cluster, query, 8) == set()
+
+
 @pytest.mark.parametrize(
     ("value", "error"),
     [

@@ -8,6 +8,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from fencepost.errors import BootstrapFailed
+from fencepost.spark.sink import active
 from fencepost.spark.sink.steps import Step
 from tests.conftest import unique
 from tests.spark.faults import driver
@@ -166,15 +167,16 @@ def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, 
 @pytest.mark.parametrize("protocol", ["1", "2"])
 @pytest.mark.parametrize("point", [Step.WRITTEN, Step.COMMITTING], ids=lambda step: step.name)
 def test_of_two_live_pipelines_with_one_name_the_older_stops_and_undoes_nothing(
-    here: InProcess, make_small_scene: SmallScene, protocol: str, point: Step
+    here: InProcess, make_small_scene: SmallScene, monkeypatch: pytest.MonkeyPatch, protocol: str, point: Step
 ) -> None:
-    """The older one is held up, and goes on while the newer one has a transaction open."""
+    """The older one is held up, and goes on while the newer one, of another process, has a transaction open."""
     scene = make_small_scene(100, options={"transactionProtocol": protocol})
     younger_plan = dataclasses.replace(scene.plan, checkpoint=scene.plan.checkpoint + "-2")
     older_gate, younger_gate = Gate(point), Gate(Step.COMMITTING)
     with looking(older_gate.look):
         older = here.start(scene.plan)
         older_gate.wait_until_reached(older)
+    monkeypatch.setattr(active, "_running", {})  # as another process knows nothing of the older one
     with looking(younger_gate.look):
         younger = here.start(younger_plan)
         younger_gate.wait_until_reached(younger)

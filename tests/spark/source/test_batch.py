@@ -65,6 +65,17 @@ def test_every_column_holds_what_was_produced(spark: SparkSession, bootstrap: st
     assert (second.key, second.value, second.headers) == (None, None, None)
 
 
+def test_a_session_whose_timestamps_have_no_time_zone_reads_the_same(spark: SparkSession, bootstrap: str, topic: Topic):
+    name = topic(1)
+    fill(bootstrap, name, ["x"], timestamp_ms=1_700_000_000_123)
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        found = read(spark, bootstrap, subscribe=name).selectExpr("unix_millis(timestamp) AS ms").collect()
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+    assert [row.ms for row in found] == [1_700_000_000_123]
+
+
 def test_all_compressions_and_only_committed_records_are_read(spark: SparkSession, bootstrap: str, topic: Topic):
     name = topic(len(CODECS))
     for partition, codec in enumerate(CODECS):

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fencepost.client import Cluster
+from fencepost.client import cluster as client_cluster
 from fencepost.client.admin import NewTopic as Shape
 from fencepost.client.admin import create_topics, delete_topics, grow_topic
 from fencepost.client.cluster import TopicPartition
@@ -157,10 +159,11 @@ def test_the_first_end_says_where_the_query_began_and_later_ones_do_not(cluster:
     assert plan.next_end(start) is start
     fill(bootstrap, name, values(4))
     first = plan.next_end(start)
-    assert first.as_dict() == {name: {"0": 7}, "@from": {name: {"0": 3}}}
+    assert (numbers(first), first.start) == ({0: 7}, {TopicPartition(name, 0): 3})
     assert plan.next_end(first) is first
     fill(bootstrap, name, values(1))
-    assert plan.next_end(first).as_dict() == {name: {"0": 8}}
+    second = plan.next_end(first)
+    assert (numbers(second), second.start) == ({0: 8}, None)
 
 
 def test_a_replayed_first_batch_reads_the_same_although_the_query_would_begin_elsewhere_now(
@@ -352,3 +355,123 @@ def test_a_logged_batch_of_a_deleted_topic_is_data_loss(cluster: Cluster, bootst
         planner(cluster, bootstrap, subscribe=kept).ranges(start, end)
     left = planner(cluster, bootstrap, subscribe=kept, failOnDataLoss="false").ranges(start, end)
     assert [(each.where.topic, each.start, each.end) for each in left] == [(kept, 0, 3)]
+
+
+def test_a_new_partition_whose_first_records_are_gone_is_data_loss(cluster: Cluster, bootstrap: str, topic: Topic):
+    name = topic(1)
+    plan = planner(cluster, bootstrap, subscribe=name, startingOffsets="earliest")
+    start = plan.initial()
+    grow_topic(cluster, name, 2)
+    wait_until(lambda: len(cluster.refresh([name])[name].partitions) == 2, f"{name} has grown")
+    fill(bootstrap, name, values(5), 1)
+    end = plan.next_end(start)
+    assert spans(plan.ranges(start, end)) == {1: (0, 5)}
+    delete_records(bootstrap, name, 3, 1)
+    with pytest.raises(OffsetsOutOfRange, match=f"{name}-1 is new, and its first 3 records were deleted"):
+        plan.next_end(start)
+    with pytest.raises(OffsetsOutOfRange, match=f"{name}-1 is new, and its first 3 records were deleted"):
+        plan.ranges(start, SourceOffset(end.offsets))
+    tolerant = planner(cluster, bootstrap, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")
+    assert spans(tolerant.ranges(start, tolerant.next_end(start))) == {1: (3, 5)}
+
+
+# -- topics that were created again ------------------------------------------------------------------------------------
+
+
+def create_again(cluster: Cluster, name: str) -> None:
+    delete_topics(cluster, [name])
+    wait_until(lambda: not cluster.refresh([name], missing_ok=True), f"{name} is gone")
+    create_topics(cluster, {name: Shape(1)})
+
+
+def test_a_topic_that_was_created_again_is_data_loss_or_read_from_its_first_record(
+    cluster: Cluster, bootstrap: str, topic: Topic
+):
+    """Also when it has grown beyond the offsets of the old one."""
+    name = topic(1)
+    fill(bootstrap, name, values(5))
+    plan = planner(cluster, bootstrap, subscribe=name, startingOffsets="earliest")
+    start = plan.next_end(plan.initial())
+    create_again(cluster, name)
+    fill(bootstrap, name, values(9))
+    with pytest.raises(OffsetsOutOfRange, match=f"topic '{name}' was deleted and created again .*failOnDataLoss"):
+        plan.next_end(start)
+    tolerant = planner(cluster, bootstrap, subscribe=name, startingOffsets="earliest", failOnDataLoss="false")
+    end = tolerant.next_end(start)
+    assert numbers(end) == {0: 9}
+    assert end.replaced == start.topics != end.topics
+    assert spans(tolerant.ranges(start, end)) == {0: (0, 9)}
+    assert spans(tolerant.ranges(start, parse(end.json()))) == {0: (0, 9)}
+    fill(bootstrap, name, values(2))
+    after = plan.next_end(end)
+    assert numbers(after) == {0: 11}
+    assert not after.replaced
+    assert spans(plan.ranges(end, after)) == {0: (9, 11)}
+
+
+def test_a_topic_that_was_away_for_some_batches_is_known_to_be_another(cluster: Cluster, bootstrap: str, topic: Topic):
+    kept, name = topic(1), topic(1)
+    for each in (kept, name):
+        fill(bootstrap, each, values(5))
+    plan = planner(cluster, bootstrap, subscribe=f"{kept},{name}", startingOffsets="earliest", failOnDataLoss="false")
+    first = plan.next_end(plan.initial())
+    delete_topics(cluster, [name])
+    wait_until(lambda: not cluster.refresh([name], missing_ok=True), f"{name} is gone")
+    fill(bootstrap, kept, values(1))
+    second = parse(plan.next_end(first).json())
+    assert {where.topic for where in second.offsets} == {kept}
+    create_topics(cluster, {name: Shape(1)})
+    fill(bootstrap, name, values(9))
+    third = plan.next_end(second)
+    assert third.replaced == {name: first.topics[name]}
+    assert third.offsets[TopicPartition(name, 0)] == 9
+
+
+def test_a_logged_batch_of_a_topic_that_is_another_now_cannot_be_read(cluster: Cluster, bootstrap: str, topic: Topic):
+    name = topic(1)
+    fill(bootstrap, name, values(5))
+    plan = planner(cluster, bootstrap, subscribe=name, startingOffsets="earliest")
+    start = plan.initial()
+    end = plan.next_end(start)
+    create_again(cluster, name)
+    fill(bootstrap, name, values(9))
+    with pytest.raises(OffsetsOutOfRange, match="deleted, with records of a batch that is still to be read"):
+        plan.ranges(start, end)
+
+
+def test_what_the_ledger_knows_of_an_old_topic_does_not_count_for_the_new_one(
+    cluster: Cluster, bootstrap: str, topic: Topic
+):
+    name, pipeline = topic(1), unique("pipeline")
+    ledger.ensure(cluster)
+    entry = ledger.LedgerEntry("query", 7, {TopicPartition(name, 0): 4}, topics={name: "an old one"})
+    producer = begin(bootstrap, ledger.TOPIC, [])
+    producer.produce(ledger.TOPIC, key=pipeline, value=entry.to_json(), partition=ledger.place(pipeline).partition)
+    producer.commit_transaction(20)
+    fill(bootstrap, name, values(9))
+    given = {"subscribe": name, "startingOffsets": "committed", "pipeline": pipeline}
+    with pytest.raises(OffsetsOutOfRange, match="was deleted and created again"):
+        planner(cluster, bootstrap, **given).initial()
+    begins = planner(cluster, bootstrap, failOnDataLoss="false", startingOffsetsIfNone="latest", **given).initial()
+    assert numbers(begins) == {0: 0}
+    assert begins.replaced == {name: "an old one"}
+    commit_offsets(bootstrap, pipeline, name, {0: 6})  # by hand, so it is meant for this one
+    begins = planner(cluster, bootstrap, **given).initial()
+    assert numbers(begins) == {0: 6}
+    assert begins.replaced == {name: "an old one"}
+
+
+def test_without_topic_ids_a_lower_leader_epoch_gives_a_topic_away(
+    cluster: Cluster, bootstrap: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(client_cluster, "FIRST_METADATA_WITH_IDS", 1000)
+    name = topic(1)
+    fill(bootstrap, name, values(5))
+    plan = planner(cluster, bootstrap, subscribe=name, startingOffsets="earliest")
+    end = plan.next_end(plan.initial())
+    epoch = end.topics[name]
+    assert isinstance(epoch, dict)
+    fill(bootstrap, name, values(2))
+    assert numbers(plan.next_end(end)) == {0: 7}
+    with pytest.raises(OffsetsOutOfRange, match="was deleted and created again"):
+        plan.next_end(replace(end, topics={name: {0: epoch[0] + 1}}))

@@ -13,12 +13,14 @@ from confluent_kafka import Consumer, Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from fencepost.client.admin import grow_topic
+from fencepost.client.admin import NewTopic, create_topics, delete_topics, grow_topic
 from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
-from fencepost.spark import write_stream
+from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from fencepost.spark.state.changelog import changelog_name
+from tests.conftest import wait_until
+from tests.spark.faults.checker import read_committed
 
 
 def add_up(given: Keyed) -> Updated:
@@ -43,6 +45,11 @@ def forget_large(given: Keyed) -> Updated:
     return Updated(state, pa.table({"user": given.keys.column("user"), "n": pa.array(counts)}))
 
 
+def parsed(batch: DataFrame) -> DataFrame:
+    fields = sql.from_json(sql.col("value").cast("string"), "user string, price double")
+    return batch.select(fields.alias("p")).select("p.*")
+
+
 class Till:
     """One pipeline with one stateful step, run until its input is used up, again and again."""
 
@@ -60,8 +67,8 @@ class Till:
             producer.produce(self.source, json.dumps({"user": user, "price": 1.25}), key=user)
         assert producer.flush(30) == 0
 
-    def run(self, step: StatefulStep, **options: str) -> None:
-        rows = (
+    def read(self, **options: str) -> DataFrame:
+        return (
             self.spark.readStream.format("fencepost")
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("subscribe", self.source)
@@ -71,16 +78,13 @@ class Till:
             .load()
         )
 
-        def transform(batch: DataFrame, state: State) -> DataFrame:
-            parsed = sql.from_json(sql.col("value").cast("string"), "user string, price double")
-            return state.update(batch.select(parsed.alias("p")).select("p.*"), step)
-
+    def run(self, step: StatefulStep, **options: str) -> None:
         query = write_stream(
-            rows,
+            self.read(**options),
             pipeline=self.pipeline,
             bootstrap_servers=self.bootstrap,
             checkpoint=self.checkpoint,
-            transform=transform,
+            transform=lambda batch, state: state.update(parsed(batch), step),
             trigger={"availableNow": True},
             options={"stateDirectory": self.state_directory},
         )
@@ -178,12 +182,72 @@ def test_a_state_of_nulls_takes_the_key_out(till: Till) -> None:
     assert {json.loads(key)["user"]: value for key, value in state.items()} == {"a": {"n": 1}, "b": None}
 
 
+def test_a_topic_for_all_rows_is_not_for_the_changelog(till: Till, topic: Callable[..., str]) -> None:
+    seen = topic(1)
+
+    def transform(batch: DataFrame, state: State) -> DataFrame:
+        users = parsed(batch).select(sql.col("user").alias("key"), sql.col("user").alias("value"))
+        return users.unionByName(state.update(parsed(batch), till.step()), allowMissingColumns=True)
+
+    for _ in range(2):
+        till.buy(["a", "b", "a"])
+        query = write_stream(
+            till.read(),
+            pipeline=till.pipeline,
+            bootstrap_servers=till.bootstrap,
+            checkpoint=till.checkpoint,
+            topic=seen,
+            transform=transform,
+            trigger={"availableNow": True},
+            options={"stateDirectory": till.state_directory},
+        )
+        query.awaitTermination()
+    assert {user: row["purchases"] for user, row in till.last().items()} == {"a": 4, "b": 2}
+    assert sorted(read_committed(till.bootstrap, seen)) == ["a"] * 4 + ["b"] * 2
+
+
+def test_a_step_may_be_one_of_several_writes(till: Till, topic: Callable[..., str]) -> None:
+    seen = topic(1)
+    writer = batch_writer(
+        pipeline=till.pipeline, bootstrap_servers=till.bootstrap, options={"stateDirectory": till.state_directory}
+    )
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        with writer.batch(df, batch_id) as batch:
+            batch.write(parsed(df).selectExpr("user AS key", "user AS value"), topic=seen)
+            batch.update(parsed(df), till.step())
+
+    for _ in range(2):
+        till.buy(["a", "b", "a"])
+        query = till.read().writeStream.foreachBatch(each).option("checkpointLocation", till.checkpoint)
+        query.trigger(availableNow=True).start().awaitTermination()
+        till.lose_checkpoint()
+    writer.close()
+    assert {user: row["purchases"] for user, row in till.last().items()} == {"a": 4, "b": 2}
+    assert sorted(read_committed(till.bootstrap, seen)) == ["a"] * 4 + ["b"] * 2
+
+
 def test_a_changelog_that_was_given_more_partitions_is_refused(till: Till, cluster: Cluster) -> None:
     till.buy(["a"])
     till.run(till.step())
     grow_topic(cluster, changelog_name(till.pipeline, "totals"), 5)
     till.buy(["a"])
     with pytest.raises(Exception, match="keys would be looked for in the wrong ones"):
+        till.run(till.step())
+    assert till.last()["a"]["purchases"] == 1
+
+
+def test_a_changelog_that_was_created_again_is_refused(till: Till, cluster: Cluster) -> None:
+    """It is empty, and the totals in it would begin anew without a word."""
+    till.buy(["a"])
+    till.run(till.step())
+    name = changelog_name(till.pipeline, "totals")
+    partitions = len(cluster.topic(name).partitions)
+    delete_topics(cluster, [name])
+    wait_until(lambda: not cluster.refresh([name], missing_ok=True), f"{name} is gone")
+    create_topics(cluster, {name: NewTopic(partitions, configs={"cleanup.policy": "compact"})})
+    till.buy(["a"])
+    with pytest.raises(Exception, match="was deleted and created again"):
         till.run(till.step())
     assert till.last()["a"]["purchases"] == 1
 

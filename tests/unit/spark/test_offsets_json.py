@@ -16,9 +16,15 @@ positions = st.dictionaries(
 )
 
 
-@given(positions, st.none() | positions)
-def test_an_offset_survives_the_way_to_json_and_back(offsets, start):
-    offset = SourceOffset(offsets, start)
+identities = st.dictionaries(
+    st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True),
+    st.text("abc", min_size=1) | st.dictionaries(st.integers(0, 50), st.integers(-1, 2**31 - 1)),
+)
+
+
+@given(positions, st.none() | positions, identities, identities, positions)
+def test_an_offset_survives_the_way_to_json_and_back(offsets, start, topics, replaced, skipped):
+    offset = SourceOffset(offsets, start, topics, replaced, skipped)
     assert parse(offset.json()) == offset
     assert parse(offset.as_dict()) == offset
     assert parse(json.dumps(offset.as_dict())) == offset

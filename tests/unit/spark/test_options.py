@@ -79,9 +79,32 @@ def test_producer_settings_are_told_from_the_others():
 
 def test_an_unknown_option_gets_the_nearest_name():
     options = Options({"startingOffset": "earliest", **SERVERS})
-    with pytest.raises(ConfigError, match="the source has no option 'startingoffset'; did you mean 'startingOffsets'"):
+    with pytest.raises(ConfigError, match="the source has no option 'startingOffset'; did you mean 'startingOffsets'"):
         options.refuse_unknown(["startingOffsets", "subscribe"], "the source")
     Options({"SUBSCRIBE": "t", **SERVERS}).refuse_unknown(["startingOffsets", "subscribe"], "the source")
+
+
+@pytest.mark.parametrize(
+    ("handed_over", "typed"),
+    [
+        ("startingoffset", "startingOffset"),
+        ("subscribepatern", "subscribePatern"),
+        ("maxoffsetpertrigger", "maxOffsetPerTrigger"),
+        ("Startingoffset", "Startingoffset"),
+        ("zzz", "zzz"),
+    ],
+)
+def test_a_name_that_spark_has_lowered_is_shown_as_it_was_typed(handed_over: str, typed: str):
+    known = ["startingOffsets", "subscribe", "subscribePattern", "maxOffsetsPerTrigger"]
+    with pytest.raises(ConfigError, match=f"has no option '{typed}'"):
+        Options({handed_over: "1"}).refuse_unknown(known, "the source")
+
+
+def test_what_was_typed_is_shown_as_it_was_typed():
+    with pytest.raises(ConfigError, match=r"'kafka\.SSL\.Truststore' is not supported"):
+        Options({**SERVERS, "kafka.SSL.Truststore": "x"}).kafka()
+    with pytest.raises(ConfigError, match="'yes' must be true or false, not 'Maybe'"):
+        Options({"yes": "Maybe"}).flag("yes", True)
 
 
 def test_numbers_flags_and_durations_are_checked():

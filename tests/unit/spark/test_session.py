@@ -2,7 +2,8 @@
 
 import pytest
 
-from fencepost.spark.session import CHECKPOINT_FILES, is_local, is_one_process, recommended
+from fencepost.spark.environment import is_local, is_one_process
+from fencepost.spark.session import CHECKPOINT_FILES, recommended
 
 
 @pytest.mark.parametrize(

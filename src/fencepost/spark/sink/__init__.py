@@ -2,7 +2,9 @@
 
 ===============  =====================================================================================================
 `pipeline`       a batch from beginning to end: fence, decide, run, commit; and what to do when that fails
+`batch`          a batch as its user writes it: several DataFrames, one transaction
 `microbatch`     what Spark says of a batch: which query, which number, from where to where
+`standing`       what Kafka says: how far the pipeline has come
 `decide`         skip it, run it or refuse it: a pure function
 `stages`         what executors do: rows to record batches, record batches to Kafka
 `permits`        who may write: each writer asks the driver, and is told yes once

@@ -5,6 +5,8 @@ have written some, and then says so by raising WriteFailed.
 """
 
 import functools
+import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,8 @@ from fencepost.client.cluster import Cluster
 from fencepost.client.encode import TopicShape
 from fencepost.client.identity import ProducerIdentity
 from fencepost.client.transaction import timed_out
-from fencepost.errors import BatchFailed, ConfigError, FencepostError, TopicNotFound, WriteFailed
+from fencepost.errors import BatchFailed, ConfigError, FencepostError, WriteFailed
+from fencepost.spark.environment import explain
 from fencepost.spark.sink.deadline import Deadline
 from fencepost.spark.sink.permits import PermitDesk, Ticket
 from fencepost.spark.sink.settings import SinkSettings
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+logger = logging.getLogger(__name__)
+
 #: What a topic is like is asked again after so long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
@@ -43,6 +48,9 @@ HEADERS = "array<struct<key:string,value:binary>>"
 #: On its way to Python Spark looks at the size of each batch after every row, and goes through all lists that are null
 #: since the last one that is not: with a column of them the time grows with the square of the rows.
 WITHOUT_NULL_HEADERS = f"coalesce(headers, CAST(array() AS {HEADERS})) AS headers"
+#: An error of ours in Spark's account of a task that failed.
+_OURS = re.compile(r"fencepost\.errors\.(\w+): (.*)")
+_UNIFORM = {name: f"CAST(`{name}` AS BINARY) AS `{name}`" for name in ("key", "value")}
 #: The columns of Spark's Kafka sink, and what they may be.
 COLUMNS = {
     "topic": ("string",),
@@ -75,6 +83,11 @@ class WriteJob:
         self._guess = SizeGuess(settings.small_batch_records)
         self._jobs = 0
         conf = session.sparkContext.getConf()
+        if str(conf.get("spark.speculation") or "false").lower() == "true":
+            logger.warning(
+                "spark.speculation is on: a second copy of a task that writes is refused, and Spark counts that as a "
+                "failure of the task (spark.task.maxFailures). Turn it off for this query"
+            )
         host = settings.permit_host or str(conf.get("spark.driver.host") or "127.0.0.1")
         bind_host = str(conf.get("spark.driver.bindAddress") or host)
         self._desk = PermitDesk(bind_host, host, settings.permit_port)
@@ -106,7 +119,7 @@ class WriteJob:
             table = collect(rows)
             if table is None:
                 return None
-            done = write_table(table, self._encode_settings(), self._cluster, begun)
+            done = write_table(table, self._encode_settings(rows), self._cluster, begun)
         except Exception as error:
             if begun.identity is not None:
                 raise
@@ -142,17 +155,20 @@ class WriteJob:
         return [Result(*row) for row in found]
 
     def _plan(self, rows: "DataFrame", ticket: Ticket) -> "DataFrame":
-        settings = self._encode_settings()
+        settings = self._encode_settings(rows)
         writers = self._writers(rows.sparkSession.sparkContext.defaultParallelism)
         blobs = rows.mapInArrow(Encode(settings, writers), spark_type(ENCODED_SCHEMA))
         placed = blobs.repartitionById(writers, "writer").drop("writer")
         return placed.mapInArrow(Write(self._settings.client, ticket), spark_type(RESULT_SCHEMA))
 
-    def _encode_settings(self) -> EncodeSettings:
+    def _encode_settings(self, rows: "DataFrame") -> EncodeSettings:
         settings, shapes = self._settings, self._known_shapes()
-        return EncodeSettings(
-            settings.client, settings.topic, shapes, settings.compression, settings.batch_bytes, self._jobs
-        )
+        topic = settings.topic
+        if (
+            topic is not None and "topic" in rows.columns
+        ):  # changes of state and several writes have topics of their own
+            topic = None
+        return EncodeSettings(settings.client, topic, shapes, settings.compression, settings.batch_bytes, self._jobs)
 
     def _writers(self, parallelism: int) -> int:
         partitions = sum(shape.partitions for shape in self._shapes.values())
@@ -172,7 +188,7 @@ class WriteJob:
     def _sum(self, results: Sequence[Result], begun: "_Begun") -> Written:
         for result in results:
             if result.error:
-                raise _as_error(result)
+                raise _as_error(result.error, result.message)
         if len({result.message for result in results if result.topic == MARK}) > 1:
             raise WriteFailed("record batches were lost and made again while they were being written")
         records: dict[str, int] = {}
@@ -217,6 +233,33 @@ def select_columns(df: "DataFrame", topic: str | None) -> "DataFrame":
     return df.selectExpr(*(WITHOUT_NULL_HEADERS if name == "headers" else f"`{name}`" for name in columns))
 
 
+def with_topic(df: "DataFrame", topic: str, *, unless_given: bool = False) -> "DataFrame":
+    """All rows with this topic, or those that have none."""
+    from pyspark.sql import functions as sql
+
+    given = [sql.col("topic")] if unless_given and "topic" in df.columns else []
+    return df.withColumn("topic", sql.coalesce(*given, sql.lit(topic)))
+
+
+def union_records(writes: Sequence["DataFrame"]) -> "DataFrame":
+    """Several DataFrames, each as `select_columns` gives it, as one."""
+    if len(writes) == 1:
+        return writes[0]
+    times = {dict(df.dtypes)["timestamp"] for df in writes if "timestamp" in df.columns} - {"void"}
+    if len(times) > 1:
+        raise ConfigError(
+            f"column 'timestamp' must have one type in all writes of a batch, not {', '.join(sorted(times))}"
+        )
+    same = [df.selectExpr(*(_UNIFORM.get(name, f"`{name}`") for name in df.columns)) for df in writes]
+    rows = functools.reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), same)
+    return rows.selectExpr(*(WITHOUT_NULL_HEADERS if name == "headers" else f"`{name}`" for name in rows.columns))
+
+
+def run_plan(df: "DataFrame") -> None:
+    """Compute all rows and do nothing with them: for the state that operators of Spark's commit on the way."""
+    df.write.format("noop").mode("overwrite").save()
+
+
 def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
     """ConfigError, before anything runs, when a column is missing or of another type."""
     if "value" not in kinds:
@@ -228,12 +271,12 @@ def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
             raise ConfigError(f"column {name!r} must be {' or '.join(allowed)}, not {kinds[name]}")
 
 
-def _as_error(result: Result) -> FencepostError:
-    """A writer's error as the class that it was."""
-    kind = getattr(fencepost.errors, result.error, None)
+def _as_error(name: str, message: str) -> FencepostError:
+    """An error of a task as the class that it was."""
+    kind = getattr(fencepost.errors, name, None)
     if isinstance(kind, type) and issubclass(kind, FencepostError) and kind.__init__ is FencepostError.__init__:
-        return kind(result.message)
-    return WriteFailed(f"{result.error}: {result.message}")
+        return kind(message)
+    return WriteFailed(f"{name}: {message}")
 
 
 def _before_writing(error: Exception) -> Exception:
@@ -245,13 +288,11 @@ def _before_writing(error: Exception) -> Exception:
 
 def _known(error: Exception) -> FencepostError | None:
     """An error of ours that a task raised, out of Spark's account of it."""
-    text = str(error)
-    for kind in (TopicNotFound, ConfigError, WriteFailed):
-        marker = f"fencepost.errors.{kind.__name__}: "
-        if marker in text:
-            message = text.split(marker, 1)[1].splitlines()[0].strip()
-            return kind(message) if kind is not WriteFailed else BatchFailed(message)
-    return None
+    found = _OURS.search(str(error))
+    if found is None:
+        return explain(error)
+    known = _as_error(found[1], found[2].strip())
+    return BatchFailed(str(known)) if isinstance(known, WriteFailed) else known
 
 
 def _first_line(error: Exception) -> str:

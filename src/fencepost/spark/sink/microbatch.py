@@ -1,21 +1,28 @@
 """What Spark says of the micro-batch that is being run: which query, which number, from where to where.
 
 `foreachBatch` is told a DataFrame and a number. The rest is asked of the query in the JVM: the offsets with which Spark
-runs this very batch, also when it repeats one after a restart. A source whose offsets are not Kafka's has none here.
+runs this very batch, also when it repeats one after a restart. A source whose offsets are not Kafka's has none here:
+its position is in Spark's checkpoint alone.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import TopicPartition
 from fencepost.errors import BatchRefused, ConfigError, Malformed
-from fencepost.spark.offsets_json import Positions, parse
+from fencepost.spark.ledger import Reached
+from fencepost.spark.offsets_json import Positions, SourceOffset, parse
+from fencepost.spark.sink.inherited import SourceSaid, each, sources_in
+from fencepost.spark.topic_identity import Identities, Identity, is_other, replaced_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
+#: How every operator with state of Spark's begins to tell where that is, in its text.
+STATE_IN_PLAN = "state info ["
+FIELDS_SHOWN = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,47 +30,76 @@ class MicroBatch:
     query_id: str  #: of the checkpoint; survives restarts
     run_id: str  #: of this start of the query
     batch_id: int
-    start: Mapping[TopicPartition, int]  #: without partitions that are new in this batch
-    end: Mapping[TopicPartition, int]
+    start: Mapping[TopicPartition, Reached]  #: without partitions that are new in this batch
+    end: Mapping[TopicPartition, Reached]
+    offsets_count: int | None = None  #: how many it covers, at least the number of input records; None: nobody knows
+    topics: Mapping[str, Identity] = field(default_factory=dict)  #: those that sources told
+    replaced: Mapping[str, Identity] = field(default_factory=dict)  #: what they were before, if reading goes on
+    skipped: Mapping[TopicPartition, int] = field(default_factory=dict)  #: where it should have begun, likewise
+    others: tuple[str, ...] = ()  #: sources that are not Kafka's
+    here: frozenset[str] = frozenset()  #: the topics that are on the sink's cluster, once that is known
 
     @property
     def moved(self) -> dict[TopicPartition, int]:
-        """Where the partitions end that this batch reads something of."""
-        return {where: end for where, end in self.end.items() if self.start.get(where) != end}
-
-    @property
-    def offsets_count(self) -> int | None:
-        """How many offsets it covers, which is at least the number of its input records. None if nobody knows."""
-        if not self.end or any(where not in self.start for where in self.end):
-            return None
-        return sum(end - self.start[where] for where, end in self.end.items())
+        """Where the partitions end that this batch reads something of; the lowest, if sources stand apart."""
+        return {where: min(end) for where, end in self.end.items() if self.start.get(where) != end}
 
 
-def current(df: "DataFrame", batch_id: int) -> MicroBatch:
-    """The batch that the calling thread runs. For use inside `foreachBatch`."""
+def current(df: "DataFrame") -> MicroBatch:
+    """The batch that the query of the calling thread runs. For use inside `foreachBatch`."""
     session: Any = df.sparkSession
     if not hasattr(session, "_jsparkSession"):
         raise ConfigError("the sink runs in the driver and needs its JVM: Spark Connect is not supported")
     query_id = session.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     if not query_id:
         raise ConfigError(
-            "this function is for foreachBatch of a streaming query; for a batch use fencepost.spark.write"
+            "this function is for foreachBatch of a streaming query; for a batch use fencepost.spark.write. A thread "
+            "of your own that calls it must be a pyspark.InheritableThread"
         )
     query = _query(session, query_id)
     if query is None:
         raise ConfigError(f"query {query_id} is not running in this Spark session")
     context = query.getLatestExecutionContext()
-    start: Positions = {}
-    end: Positions = {}
+    starts = context.startOffsets()
+    found = _Ranges()
     for source, offset in _pairs(context.endOffsets()):
-        _add_source(source, context.startOffsets().get(source), offset.json(), start, end)
-    return MicroBatch(query_id, query.runId().toString(), batch_id, start, end)
+        try:
+            end = parse(offset.json())
+        except Malformed:
+            found.others.append(str(source.toString()))
+        else:
+            found.add(_start_of(source, starts.get(source), end), end)
+    return found.batch(query_id, query.runId().toString(), context.batchId())
+
+
+def keeps_state(df: "DataFrame", batch: MicroBatch) -> bool:
+    """Whether the query has stateful operators of Spark's own, whose state is in its checkpoint."""
+    query = _query(df.sparkSession, batch.query_id)
+    return query is not None and _has_state(query.getLatestExecutionContext().executionPlan().executedPlan())
+
+
+def _has_state(operator: Any) -> bool:
+    """Operator by operator: the text of a whole plan is cut where spark.sql.maxPlanStringLength says."""
+    if STATE_IN_PLAN in operator.simpleString(FIELDS_SHOWN):
+        return True
+    return any(_has_state(child) for child in each(operator.children()))
+
+
+def sources(df: "DataFrame", batch: MicroBatch) -> list[SourceSaid]:
+    """What the `fencepost` sources of the query were told."""
+    query = _query(df.sparkSession, batch.query_id)
+    return [] if query is None else sources_in(query.analyzedPlan())
+
+
+def is_running(df: "DataFrame", query_id: str) -> bool:
+    """Whether a query of this id runs in this Spark."""
+    query = _query(df.sparkSession, query_id)
+    return query is not None and bool(query.isActive())
 
 
 def is_stopping(df: "DataFrame", batch: MicroBatch) -> bool:
     """Whether somebody has stopped the query: what fails in its batch then fails because of that."""
-    query = _query(df.sparkSession, batch.query_id)
-    return query is None or not query.isActive()
+    return not is_running(df, batch.query_id)
 
 
 def _query(session: Any, query_id: str) -> Any:
@@ -74,29 +110,66 @@ def _query(session: Any, query_id: str) -> Any:
     return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
 
 
-def _add_source(source: Any, given_start: Any, end_json: str, start: Positions, end: Positions) -> None:
-    try:
-        found = parse(end_json)
-    except Malformed:
-        return  # not a Kafka source: such a batch is known by its number alone
-    if found.start is not None:
-        begins: Positions = found.start
-    else:
-        # For its first batch Spark keeps no start; a Kafka source writes down where it began, and says so again.
-        begins = parse((given_start.get() if given_start.isDefined() else source.initialOffset()).json()).offsets
-    for where, position in found.offsets.items():
-        if end.get(where, position) != position or start.get(where, begins.get(where)) != begins.get(where):
-            raise BatchRefused(
-                f"{where} is read by two sources of the query, which have come to different offsets: read a topic once "
-                "and use that DataFrame twice"
-            )
-        end[where] = position
-        if where in begins:
-            start[where] = begins[where]
+def _start_of(source: Any, given: Any, end: SourceOffset) -> SourceOffset:
+    """What Spark gives as the start. For a source's first batch it keeps none.
+
+    Then our source has written down in the end where it began, and Spark's own says again where it begins.
+    """
+    if given.isDefined():
+        return parse(given.get().json())
+    if end.start is not None:
+        return SourceOffset(end.start, topics=end.topics)
+    return parse(source.initialOffset().json())
+
+
+@dataclass(slots=True)
+class _Ranges:
+    """What the sources of one batch read, put together."""
+
+    start: dict[TopicPartition, Reached] = field(default_factory=dict)
+    end: dict[TopicPartition, Reached] = field(default_factory=dict)
+    topics: Identities = field(default_factory=dict)
+    replaced: Identities = field(default_factory=dict)
+    skipped: Positions = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+    count: int = 0
+    has_new: bool = False  #: partitions whose start is not known here
+
+    def add(self, start: SourceOffset, end: SourceOffset) -> None:
+        for name, identity in end.topics.items():
+            if is_other(self.topics.setdefault(name, identity), identity):
+                raise BatchRefused(
+                    f"two sources of the query read topics that are both called {name!r} and are not the same, on two "
+                    "clusters for instance. Nothing was written. Read each in a pipeline of its own"
+                )
+        self.replaced |= end.replaced
+        self.skipped |= end.skipped
+        gone = replaced_topics(start.topics, end.topics)
+        begin: Positions = {where: offset for where, offset in start.offsets.items() if where.topic not in gone}
+        for where, offset in end.offsets.items():
+            self.end[where] = self.end.get(where, frozenset()) | {offset}
+            if where in begin:
+                self.start[where] = self.start.get(where, frozenset()) | {begin[where]}
+                self.count += offset - begin[where]
+            else:
+                self.has_new = True
+
+    def batch(self, query_id: str, run_id: str, batch_id: int) -> MicroBatch:
+        count = None if self.has_new or self.others or not self.end else self.count
+        return MicroBatch(
+            query_id=query_id,
+            run_id=run_id,
+            batch_id=batch_id,
+            start=self.start,
+            end=self.end,
+            offsets_count=count,
+            topics=self.topics,
+            replaced=self.replaced,
+            skipped=self.skipped,
+            others=tuple(self.others),
+        )
 
 
 def _pairs(scala_map: Any) -> Iterator[tuple[Any, Any]]:
-    iterator = scala_map.iterator()
-    while iterator.hasNext():
-        pair = iterator.next()
+    for pair in each(scala_map):
         yield pair._1(), pair._2()

@@ -10,6 +10,8 @@ the query is stopped                    abort, and say so in the words by which 
 the commit was refused for certain      the same
 the commit may have been carried out    never abort: reclaim the id, read what is committed; then done, or again
 another producer has the id             stop at once and undo nothing: a successor is at work
+the batch has been committed before     write nothing; but if Spark keeps state for the query, run its plan: the state's
+                                        version follows the number of the batch
 ======================================  ================================================================================
 
 Invariants: fencing comes before reading what is committed, so nothing older can still change it. An epoch is used for
@@ -20,18 +22,19 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fencepost.client.cluster import Cluster, TopicPartition
-from fencepost.client.groups import CommittedOffset, committed_offsets
+from fencepost.client.cluster import Cluster
 from fencepost.client.identity import ProducerIdentity
 from fencepost.client.transaction import AbortedBy, SharedTransaction, timed_out
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import (
     BatchFailed,
+    BatchRefused,
     BootstrapFailed,
+    ConfigError,
     ConnectionLost,
     Fenced,
     FencepostError,
@@ -44,12 +47,14 @@ from fencepost.errors import (
 )
 from fencepost.spark import ledger
 from fencepost.spark.ledger import LedgerEntry
-from fencepost.spark.sink import microbatch, progress, steps
-from fencepost.spark.sink.decide import Decision, decide
-from fencepost.spark.sink.jobs import WriteJob, select_columns
+from fencepost.spark.sink import active, microbatch, progress, steps
+from fencepost.spark.sink.batch import Batch, Write
+from fencepost.spark.sink.decide import Decision, swallowed
+from fencepost.spark.sink.jobs import WriteJob, Written, run_plan, select_columns, union_records, with_topic
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.settings import SinkSettings
+from fencepost.spark.sink.standing import Standing
 from fencepost.spark.sink.steps import Step
 from fencepost.spark.state.plan import State
 
@@ -68,8 +73,10 @@ TIMEOUTS_MAX = 2
 #: By these words Spark knows that a function of ours was interrupted by its own `stop()`. It looks for them with an
 #: expression that runs out of stack on the long account of a job that was cancelled, so they come alone.
 STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling the sink: java.lang.InterruptedException"
+#: The cluster cannot be reached, so nothing can be noted there.
+AWAY = (OutcomeUnknown, GaveUp, ConnectionLost, BootstrapFailed)
 #: What may be gone when the batch is done again.
-AGAIN = (WriteFailed, TransactionFailed, OutcomeUnknown, GaveUp, ConnectionLost, BootstrapFailed)
+AGAIN = (WriteFailed, TransactionFailed, *AWAY)
 
 
 #: From the rows of a batch, and the pipeline's state, to records.
@@ -77,7 +84,10 @@ Transform = Callable[["DataFrame", State], "DataFrame"]
 
 
 class Pipeline:
-    """Call it as `foreachBatch` does. One object serves one query at a time, over any number of its starts."""
+    """What `batch_writer` gives. Call it as `foreachBatch` does, or use `batch` to write several DataFrames.
+
+    One object serves one query at a time, over any number of its starts.
+    """
 
     def __init__(self, settings: SinkSettings, transform: Transform | None = None) -> None:
         self.settings = settings
@@ -85,18 +95,72 @@ class Pipeline:
         self._transform = transform
         self._is_prepared = False
         self._lock = threading.Lock()
+        self._open_batch: MicroBatch | None = None  #: between the beginning and the end of a block
         self._run_id = ""
         self._cluster: Cluster | None = None
         self._transaction: SharedTransaction | None = None
         self._job: WriteJob | None = None
-        self._committed: dict[TopicPartition, int] = {}
-        self._changelogs: dict[str, int] = {}
-        self._last: tuple[str, int] | None = None
+        self._standing: Standing | None = None  #: known while `_run_id` is that of the query
+        self._done: tuple[str, int] | None = None  #: run and number of the batch that was ended last
+        self._in_doubt: tuple[str, int] | None = None  #: of a batch whose commit may have been carried out
 
     def __call__(self, df: "DataFrame", batch_id: int) -> None:
+        with self.batch(df, batch_id) as batch:
+            batch.add(self._records(df))
+
+    def batch(self, df: "DataFrame", batch_id: int) -> Batch:
+        """The micro-batch, to write several DataFrames in its one transaction::
+
+            with writer.batch(df, batch_id) as batch:
+                batch.write(invoices)
+                batch.write(shipments, topic="shipments")
+
+        `df` and `batch_id` are what `foreachBatch` gave. Everything is written, and committed, when the block ends; if
+        it raises, nothing is.
+        """
+        return Batch(self, df, batch_id)
+
+    def begin_batch(self, df: "DataFrame", batch_id: int) -> MicroBatch:
+        """For `Batch` alone, as is `end_batch`: a pipeline has one batch at a time."""
+        found = microbatch.current(df)
         with self._lock:
-            batch = microbatch.current(df, batch_id)
-            self._do(df, batch)
+            error = self._cannot_begin(df, found, batch_id)
+            if error is None:
+                self._open_batch = found
+                return found
+            if found.batch_id != batch_id:
+                active.failed(self.settings, found.run_id, batch_id)
+                if self._open_batch is None:  # or another thread is using the transaction
+                    self._note_failure(df, replace(found, batch_id=batch_id))
+        raise error
+
+    def _cannot_begin(self, df: "DataFrame", found: MicroBatch, batch_id: int) -> FencepostError | None:
+        unended = self._open_batch
+        if found.batch_id != batch_id:
+            return ConfigError(
+                f"batch {batch_id} is to be written while the query runs batch {found.batch_id}. Write a batch before "
+                "the function of foreachBatch returns, with the number that it was given; join threads of your own"
+            )
+        if unended is not None and unended.run_id == found.run_id:
+            return ConfigError(
+                f"pipeline {self.name!r}: a batch is open already. Inside `with writer.batch(df, batch_id) as batch:` "
+                "call batch.write(rows), not the writer"
+            )
+        if unended is not None and microbatch.is_running(df, unended.query_id):
+            return BatchRefused(active.in_use(self.settings, unended.query_id))
+        failed = active.failed_before(self.settings, found.run_id, batch_id)
+        return None if failed is None else BatchRefused(swallowed(found, failed))
+
+    def end_batch(self, batch: Batch, found: MicroBatch, *, has_failed: bool) -> None:
+        active.failed(self.settings, found.run_id, found.batch_id)  # until it is certain that it has not
+        try:
+            if has_failed:
+                self._note_failure(batch.df, found)
+                return
+            self._do(batch, found)
+            active.done(self.settings)
+        finally:
+            self._open_batch = None
 
     def prepare(self, df: "DataFrame") -> "DataFrame":
         """Check and select the columns of a whole query before it begins, so that its batches need not.
@@ -125,16 +189,32 @@ class Pipeline:
 
     # -- a batch -----------------------------------------------------------------------------------------------------
 
-    def _do(self, df: "DataFrame", batch: MicroBatch) -> None:
+    def _records(self, df: "DataFrame") -> Write:
+        """The records of a whole batch, for each attempt at it."""
+
+        def make(state: State) -> "DataFrame":
+            records, topic = df if self._transform is None else self._transform(df, state), self.settings.topic
+            if topic is not None and state.changelogs:  # changes of state have a topic of their own
+                records, topic = with_topic(records, topic, unless_given=True), None
+            return records if self._is_prepared else select_columns(records, topic)
+
+        return make
+
+    def _do(self, given: Batch, batch: MicroBatch) -> None:
+        df = given.df
         aborted = timeouts = 0
         reasons: list[str] = []
         while True:
             try:
-                self._start(df, batch)
-                if self._decide(batch) is Decision.SKIP:
-                    progress.note(TransactionProgress(self.name, batch.query_id, batch.batch_id, was_skipped=True))
-                    return
-                self._attempt(df, batch, aborted)
+                standing = self._start(df, batch)
+                batch = standing.locate(batch)
+                if standing.decide(batch) is Decision.RUN:
+                    self._attempt(given, batch, standing, given.writes, aborted)
+                elif missing := self._missing(given, batch, standing):
+                    self._attempt(given, batch, standing, missing, aborted)
+                else:
+                    self._skip(df, batch, standing)
+                self._done, self._in_doubt = (batch.run_id, batch.batch_id), None
                 return
             except Exception as raised:
                 error = self._cause(raised)
@@ -143,21 +223,73 @@ class Pipeline:
                     self.close()
                     raise QueryStopped(STOPPED) from None
                 if not isinstance(error, AGAIN):
+                    if not isinstance(error, (Fenced, BatchRefused)):
+                        self._note_failure(df, batch)
                     self.close()
                     raise
                 reasons.append(str(error))
                 timeouts += isinstance(error, TransactionTimedOut)
                 if len(reasons) >= self.settings.attempts_max or timeouts >= TIMEOUTS_MAX:
+                    if not isinstance(error, AWAY):
+                        self._note_failure(df, batch)
                     self.close()
                     raise self._failed(batch, reasons, error) from error
             pause_s = min(PAUSE_MAX_S, PAUSE_S * 2 ** (len(reasons) - 1)) * random.uniform(0.5, 1.0)
             logger.warning("%s: batch %d again in %.1f s: %s", self.name, batch.batch_id, pause_s, reasons[-1])
             time.sleep(pause_s)
 
-    def _attempt(self, df: "DataFrame", batch: MicroBatch, aborted: int) -> None:
+    def _skip(self, df: "DataFrame", batch: MicroBatch, standing: Standing) -> None:
+        """The batch is committed. Spark's state for it may not be, and Spark commits that by running the plan."""
+        if standing.keeps_state:
+            run_plan(df)
+        progress.note(TransactionProgress(self.name, batch.query_id, batch.batch_id, was_skipped=True))
+
+    def _missing(self, given: Batch, batch: MicroBatch, standing: Standing) -> Sequence[Write]:
+        """What is to be written of a batch that has been committed: nothing, unless that was a part of it.
+
+        Within one run of a query Spark asks for a batch once. So if it was committed in this run, somebody writes it in
+        several calls. The first is committed and cannot be taken back; the ledger is told that others are missing.
+        """
+        last = standing.last
+        if last is None or not standing.is_last(batch):
+            return []
+        this = (batch.run_id, batch.batch_id)
+        if last.is_unfinished:
+            if len(given.writes) > last.writes:
+                return given.writes[last.writes :]
+        elif this != self._done and (last.run_id != batch.run_id or this == self._in_doubt):
+            return []
+        else:
+            self._amend_ledger(replace(last, is_unfinished=True))
+        raise BatchRefused(
+            f"pipeline {self.name!r}: the writer was called twice for batch {batch.batch_id}. What the first call has "
+            "written is committed; the second has written nothing. Write everything in one block, which is one "
+            "transaction, in the same order: `with writer.batch(df, batch_id) as batch: batch.write(first); "
+            "batch.write(second)`. On the next start that writes what is missing of this batch"
+        )
+
+    def _amend_ledger(self, entry: LedgerEntry) -> None:
+        """In a transaction of its own."""
+        transaction = self._open_transaction()
+        transaction.begin()
+        self._write_ledger(transaction, entry)
+        transaction.commit()
+
+    def _note_failure(self, df: "DataFrame", batch: MicroBatch) -> None:
+        """A batch was not written, for a reason that is not the cluster's. Whoever sees a later one should know."""
+        try:
+            standing = self._start(df, batch)
+            if not standing.is_last(batch):
+                self._amend_ledger(standing.entry_of_failure(batch))
+        except FencepostError as error:
+            logger.warning("%s: that batch %d failed is not in the ledger: %s", self.name, batch.batch_id, error)
+
+    def _attempt(
+        self, given: Batch, batch: MicroBatch, standing: Standing, writes: Sequence[Write], aborted: int
+    ) -> None:
         """Write the batch and commit it. Whatever is raised, nothing of it is visible, unless it is OutcomeUnknown."""
-        transaction, job = self._transaction, self._job
-        if transaction is None or job is None:
+        transaction, job = self._open_transaction(), self._job
+        if job is None:
             raise BatchFailed("the pipeline was closed while a batch was under way")
         steps.hook(Step.DECIDED, batch.batch_id)
 
@@ -166,20 +298,24 @@ class Pipeline:
             steps.hook(Step.WRITING, batch.batch_id)
             return identity
 
-        state = State(self._open_cluster(), self.name, self.settings.state_directory, self._changelogs)
+        state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs)
+        # With state of Spark's the input says nothing about how much comes out.
+        rows_max = None if standing.keeps_state else batch.offsets_count
+        written = Written()
         try:
-            records = df if self._transform is None else self._transform(df, state)
-            if not self._is_prepared:
-                records = select_columns(records, self.settings.topic)
-            written = job.run(records, batch.offsets_count, begin)
+            if writes:
+                with given.shared(writes):
+                    written = job.run(union_records([make(state) for make in writes]), rows_max, begin)
+            elif standing.keeps_state:
+                run_plan(given.df)
         finally:
             state.release()
         steps.hook(Step.WRITTEN, batch.batch_id)
-        if not written.records and not batch.moved:
+        if not written.records and not batch.moved and not standing.mentions(batch):
             return  # nothing to write and nothing to remember
         identity = written.identity or begin()
         started_s = time.monotonic()
-        self._commit(transaction, batch, {**self._changelogs, **state.partitions})
+        self._commit(transaction, batch, standing.entry_of(batch, state.changelogs, len(given.writes)), standing)
         progress.note(
             TransactionProgress(
                 self.name,
@@ -195,23 +331,21 @@ class Pipeline:
             )
         )
 
-    def _commit(self, transaction: SharedTransaction, batch: MicroBatch, changelogs: dict[str, int]) -> None:
+    def _commit(
+        self, transaction: SharedTransaction, batch: MicroBatch, entry: LedgerEntry, standing: Standing
+    ) -> None:
         """The ledger's entry and the offsets into the transaction, and the end of it."""
-        entry = LedgerEntry(batch.query_id, batch.batch_id, {**self._committed, **batch.end}, changelogs)
-        with TransactionWriter(self._open_cluster(), transaction.identity) as writer:
-            writer.write(ledger.place(self.name), ledger.blob(self.name, entry))
-        note = f"{batch.query_id}/{batch.batch_id}"
-        here = self._topics_here(batch.moved)
-        transaction.add_offsets(
-            self.name, {where: CommittedOffset(end, note) for where, end in batch.moved.items() if where.topic in here}
-        )
+        self._write_ledger(transaction, entry)
+        transaction.add_offsets(self.name, standing.offsets_of(batch))
         steps.hook(Step.OFFSETS_ADDED, batch.batch_id)
         steps.hook(Step.COMMITTING, batch.batch_id)
         transaction.commit()
         steps.hook(Step.COMMITTED, batch.batch_id)
-        self._committed.update(batch.end)
-        self._changelogs = changelogs
-        self._last = (batch.query_id, batch.batch_id)
+        standing.committed(entry)
+
+    def _write_ledger(self, transaction: SharedTransaction, entry: LedgerEntry) -> None:
+        with TransactionWriter(self._open_cluster(), transaction.identity) as writer:
+            writer.write(ledger.place(self.name), ledger.blob(self.name, entry))
 
     def _cause(self, error: Exception) -> Exception:
         """Whoever is refused may just have been too slow: a coordinator that aborts raises the epoch as well."""
@@ -234,6 +368,7 @@ class Pipeline:
             return 0
         if isinstance(error, OutcomeUnknown):
             self._run_id = ""  # fence and read again: that tells, and undoes it if it was not committed
+            self._in_doubt = (batch.run_id, batch.batch_id)
             return 0
         was_open = transaction.is_open
         try:
@@ -250,22 +385,20 @@ class Pipeline:
 
     # -- what is known -----------------------------------------------------------------------------------------------
 
-    def _start(self, df: "DataFrame", batch: MicroBatch) -> None:
+    def _start(self, df: "DataFrame", batch: MicroBatch) -> Standing:
         """At the start of a query, and whenever something is in doubt: fence, then read what is committed."""
-        if self._run_id == batch.run_id:
-            return
+        if self._standing is not None and self._run_id == batch.run_id:
+            return self._standing
+        active.begin(self.settings, batch.query_id, batch.run_id, lambda query: microbatch.is_running(df, query))
         self._take_over()
         cluster, settings = self._open_cluster(), self.settings
         ledger.ensure(cluster)
         if self._job is None:
             self._job = WriteJob(df.sparkSession, replace(settings, client=cluster.settings), cluster)
-        entry = ledger.read_entry(cluster, settings.pipeline)
-        self._committed = dict(entry.offsets) if entry is not None else {}
-        self._last = (entry.query_id, entry.batch_id) if entry is not None else None
-        self._changelogs = dict(entry.changelogs) if entry is not None else {}
-        self._read_committed({*batch.end, *batch.start})
+        self._standing = Standing.read(cluster, settings, df, batch)
         self._run_id = batch.run_id
         steps.hook(Step.FENCED, batch.batch_id)
+        return self._standing
 
     def _take_over(self) -> None:
         if self._transaction is not None:
@@ -280,20 +413,10 @@ class Pipeline:
         transaction.init()
         self._transaction = transaction
 
-    def _read_committed(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group's word stands above the ledger's: it may have been set on purpose. Expired offsets are missing."""
-        found = committed_offsets(self._open_cluster(), self.name, sorted(partitions))
-        self._committed.update({where: entry.offset for where, entry in found.items()})
-
-    def _decide(self, batch: MicroBatch) -> Decision:
-        if unknown := [where for where in batch.end if where not in self._committed]:
-            self._read_committed(unknown)
-        return decide(batch, self._committed, self._last)
-
-    def _topics_here(self, offsets: Iterable[TopicPartition]) -> set[str]:
-        """Input topics of another cluster have no group here: the ledger alone keeps their offsets."""
-        names = {where.topic for where in offsets}
-        return set(self._open_cluster().refresh(names, missing_ok=True)) if names else set()
+    def _open_transaction(self) -> SharedTransaction:
+        if self._transaction is None:
+            raise BatchFailed("the pipeline was closed while a batch was under way")
+        return self._transaction
 
     def _open_cluster(self) -> Cluster:
         if self._cluster is None:

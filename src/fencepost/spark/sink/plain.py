@@ -1,11 +1,10 @@
 """A batch query's DataFrame in one transaction.
 
 There are no offsets to be kept with it, so running it twice writes it twice; what holds is that a reader never sees a
-part of it. A transactional id of its own lets a rerun after a crash undo what the first run left open at once, instead
-of after the transaction timeout.
+part of it. A transactional id of the user's lets a rerun after a crash undo what the first run left open at once,
+instead of after the transaction timeout. Without one it is lent an id of this process (`batch_ids`).
 """
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 from fencepost.client.cluster import Cluster
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
+from fencepost.spark.sink.batch_ids import ids
 from fencepost.spark.sink.jobs import WriteJob, select_columns
-from fencepost.spark.sink.settings import PREFIX, SinkSettings
+from fencepost.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +33,15 @@ def write_plain(
     transactional_id: str | None,
     options: Mapping[str, object] | None,
 ) -> WriteSummary:
-    name = transactional_id or f"{PREFIX}batch-{uuid.uuid4()}"
+    if transactional_id is not None:
+        return _write(df, bootstrap_servers, topic, transactional_id, options)
+    with ids.lend(df.sparkSession.sparkContext.applicationId) as name:
+        return _write(df, bootstrap_servers, topic, name, options)
+
+
+def _write(
+    df: "DataFrame", bootstrap_servers: str, topic: str | None, name: str, options: Mapping[str, object] | None
+) -> WriteSummary:
     settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
     rows = select_columns(df, settings.topic)
     with Cluster(settings.client) as cluster:

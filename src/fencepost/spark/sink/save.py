@@ -17,6 +17,7 @@ from fencepost.client.cluster import Cluster, TopicPartition
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ConfigError, Fenced, FencepostError, OutcomeUnknown, WriteFailed
+from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.jobs import check_columns
 from fencepost.spark.sink.settings import PREFIX, SinkSettings
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
@@ -41,6 +42,7 @@ class SaveWriter(DataSourceArrowWriter):
         self._settings = SinkSettings.of(name, None, None, given)
         check_columns({field.name: field.dataType.simpleString() for field in schema}, self._settings.topic)
 
+    @one_line()
     def write(self, iterator: Iterator[Any]) -> Encoded:
         settings = self._settings
         encode = EncodeSettings(settings.client, settings.topic, {}, settings.compression, settings.batch_bytes)
@@ -56,6 +58,7 @@ class SaveWriter(DataSourceArrowWriter):
             found += [(blob.topic, blob.partition, bytes(blob.data)) for blob in blobs]
         return Encoded(found)
 
+    @one_line()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write and commit. Runs in a process of its own, so it begins and ends everything itself."""
         blobs = [blob for message in messages if isinstance(message, Encoded) for blob in message.blobs]

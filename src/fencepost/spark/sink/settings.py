@@ -14,6 +14,7 @@ PREFIX = "fencepost-"
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 #: Above Kafka's producer default of 16 KB: a batch is filled before it is sent, so there is nothing to wait for.
 DEFAULT_BATCH_BYTES = 512 << 10
+BATCH_BYTES_MIN = 1024
 #: A batch of at most so many input records may be written by the driver (`small`).
 DEFAULT_SMALL_BATCH = 10_000
 DEFAULT_ATTEMPTS = 5
@@ -26,6 +27,7 @@ OPTIONS = (
     "permitPort",
     "permitHost",
     "stateDirectory",
+    "failOnStateLoss",
 )
 
 
@@ -45,6 +47,7 @@ class SinkSettings:
     permit_host: str | None = None  #: how executors reach the driver; `spark.driver.host` unless given
     permit_port: int = 0  #: a free one unless given
     state_directory: str = field(default_factory=default_directory)  #: on each machine; may be emptied at any time
+    fail_on_state_loss: bool = True  #: whether a new checkpoint is refused if the old one held what Kafka does not
 
     @property
     def transactional_id(self) -> str:
@@ -75,7 +78,7 @@ class SinkSettings:
             client=client_settings(found),
             topic=topic or found.text("topic"),
             compression=_compression(kafka.get("compression.type", "none")),
-            batch_bytes=_number(kafka, "batch.size", DEFAULT_BATCH_BYTES),
+            batch_bytes=_number(kafka, "batch.size", DEFAULT_BATCH_BYTES, lowest=BATCH_BYTES_MIN),
             transaction_timeout_ms=_number(kafka, "transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS),
             small_batch_records=_or(found.integer("smallBatchRecords", lowest=0), DEFAULT_SMALL_BATCH),
             attempts_max=_or(found.integer("maxAttempts"), DEFAULT_ATTEMPTS),
@@ -83,6 +86,7 @@ class SinkSettings:
             permit_host=found.text("permitHost"),
             permit_port=_or(found.integer("permitPort", lowest=0), 0),
             state_directory=found.text("stateDirectory") or default_directory(),
+            fail_on_state_loss=found.flag("failOnStateLoss", True),
         )
 
 
@@ -90,10 +94,10 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _number(kafka: Mapping[str, str], name: str, default: int) -> int:
+def _number(kafka: Mapping[str, str], name: str, default: int, lowest: int = 1) -> int:
     text = kafka.get(name, str(default)).strip()
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"option 'kafka.{name}' must be a positive number, not {text!r}")
+    if not text.isdecimal() or int(text) < lowest:
+        raise ConfigError(f"option 'kafka.{name}' must be a whole number of at least {lowest}, not {text!r}")
     return int(text)
 
 

@@ -1,21 +1,17 @@
 """What a batch query reads: both ends are looked up once, when it is planned."""
 
-import logging
-
 from fencepost.client.cluster import Cluster
 from fencepost.spark.source.positions import (
     begin_of,
-    data_loss,
     ending_positions,
     high_watermarks,
     require_all,
     starting_positions,
     subscribed_partitions,
+    warn_of_loss,
 )
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.splitting import OffsetRange
-
-logger = logging.getLogger(__name__)
 
 
 def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
@@ -23,7 +19,7 @@ def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
     require_all(options, partitions)
     if not partitions:
         return []
-    start = starting_positions(cluster, options, partitions)
+    start = starting_positions(cluster, options, partitions).positions
     end = ending_positions(cluster, options, partitions)
     first, high = begin_of(cluster, partitions), high_watermarks(cluster, partitions)
     ranges = []
@@ -36,7 +32,7 @@ def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
                 f"{where} is to be read from offset {start[where]} to {end[where]}, but holds offsets {first[where]} "
                 f"to {high[where]}"
             )
-            logger.warning("%s", data_loss(options, what))
+            warn_of_loss(options, what)
         if begin < until:
             ranges.append(OffsetRange(where, begin, until, cluster.topic(where.topic).id))
     return ranges

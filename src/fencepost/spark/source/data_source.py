@@ -5,12 +5,21 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from fencepost.errors import ConfigError
+from fencepost.errors import ConfigError, FencepostError
 from fencepost.spark.options import Options
-from fencepost.spark.source.read_options import ReadKind, includes_headers, parse_options
+from fencepost.spark.plain_errors import one_line
+from fencepost.spark.source.read_options import (
+    ReadKind,
+    SourceOptions,
+    check_options,
+    includes_headers,
+    parse_options,
+)
 
 NAME = "fencepost"
-SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP_LTZ, timestampType INT"
+)
 SCHEMA_WITH_HEADERS = f"{SCHEMA}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
@@ -19,32 +28,43 @@ class FencepostDataSource(DataSource):
     def name(cls) -> str:
         return NAME
 
+    @one_line()
     def schema(self) -> str:
-        return SCHEMA_WITH_HEADERS if includes_headers(Options(self.options)) else SCHEMA
+        """Called by `load()`: what is wrong with the options is said here, if it can be, rather than in a query."""
+        check_options(self._given)
+        return SCHEMA_WITH_HEADERS if includes_headers(self._given) else SCHEMA
 
+    @one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
         from fencepost.spark.source.readers import BatchReader
 
-        self._check(schema)
-        return BatchReader(parse_options(Options(self.options), ReadKind.BATCH))
+        return BatchReader(self._parse(ReadKind.BATCH, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from fencepost.spark.source.readers import StreamReader
+        from fencepost.spark.source.readers import RefusedReader, StreamReader
 
-        self._check(schema)
-        return StreamReader(parse_options(Options(self.options), ReadKind.STREAM))
+        try:
+            return StreamReader(self._parse(ReadKind.STREAM, schema))
+        except FencepostError as error:
+            return RefusedReader(error)
 
+    @one_line()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from fencepost.spark.sink.save import SaveWriter
 
         return SaveWriter(self.options, schema, overwrite=overwrite)
 
-    def _check(self, schema: StructType) -> None:
+    @property
+    def _given(self) -> Options:
+        return Options(self.options)
+
+    def _parse(self, kind: ReadKind, schema: StructType) -> SourceOptions:
         """A schema of the user's would not change what comes out of Kafka."""
         names = [field.split()[0] for field in SCHEMA.split(", ")]
-        names += ["headers"] if includes_headers(Options(self.options)) else []
+        names += ["headers"] if includes_headers(self._given) else []
         if schema.fieldNames() != names:
             raise ConfigError("a Kafka source has a fixed schema and cannot be set with a custom one")
+        return parse_options(self._given, kind)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.options),)

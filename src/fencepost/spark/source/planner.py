@@ -1,14 +1,14 @@
 """A stream's offsets from batch to batch.
 
-Lives in the one process that Spark keeps for a stream's planning, and holds its connection. Invariants: an offset never
-goes back; what a batch reads is determined by its start and its end alone, and by its end alone if that is the first
-one (`offsets_json`); where there is nothing new the start is given back as it came, because Spark compares texts.
+Lives in the one process that Spark keeps for a stream's planning, and holds its connection. Invariants: a position
+never goes back within one topic; what a batch reads is determined by its start and its end alone, and by its end alone
+if that is the first one (`offsets_json`); if there is nothing new the start is given back as it came, because Spark
+compares texts.
 """
 
 import json
-import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.client.cluster import Cluster, TopicPartition
@@ -16,17 +16,17 @@ from fencepost.spark.offsets_json import Positions, SourceOffset, parse_numbers,
 from fencepost.spark.source.admission import Gate, backlog, limited
 from fencepost.spark.source.positions import (
     begin_of,
-    data_loss,
     end_of,
     high_watermarks,
+    replaced_topic,
     require_all,
     starting_positions,
     subscribed_partitions,
+    warn_of_loss,
 )
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.splitting import OffsetRange
-
-logger = logging.getLogger(__name__)
+from fencepost.spark.topic_identity import Identities, identity_of, replaced_topics
 
 LAG_KEY = "@lag"
 
@@ -42,6 +42,7 @@ class StreamPlanner:
         self._now_ms = now_ms
         self._gate = Gate(options.min_offsets or 0, options.max_delay_ms)
         self._target: Positions | None = None  #: where an AvailableNow query ends
+        self._target_topics: Identities = {}  #: of which topics
         self._seen: Positions = {}  #: the ends of all partitions when they were last asked for
         self._given: Positions = {}  #: the end of the batch that was given last
 
@@ -49,30 +50,41 @@ class StreamPlanner:
         """Where a new query begins. It says so itself, so that an end made from it can."""
         partitions = subscribed_partitions(self._cluster, self._options)
         require_all(self._options, partitions)
-        found = starting_positions(self._cluster, self._options, partitions)
+        beginning = starting_positions(self._cluster, self._options, partitions)
+        found = dict(beginning.positions)
         begin, end = begin_of(self._cluster, partitions), high_watermarks(self._cluster, partitions)
-        for where, offset in found.items():
+        skipped: Positions = {}
+        for where, offset in beginning.positions.items():
             first, last = begin[where], end[where]
             if not first <= offset <= last:
                 self._warn(f"{where} is to be read from offset {offset} on, but holds offsets {first} to {last}")
-                found[where] = min(max(offset, first), last)
-        return SourceOffset(found, found)
+                skipped[where] = offset
+        found |= {where: min(max(offset, begin[where]), end[where]) for where, offset in skipped.items()}
+        return SourceOffset(found, found, self._topics(found), beginning.replaced, skipped)
 
     def freeze(self) -> None:
         """From now on there is nothing new: the query ends with what is there."""
         self._target = self._ends(subscribed_partitions(self._cluster, self._options))
+        self._target_topics = self._topics(self._target)
 
     def next_end(self, start: SourceOffset, *, unlimited: bool = False) -> SourceOffset:
         """The end of the batch that begins at `start`; `start` itself when there is none."""
         options = self._options
-        ends = self._target
-        if ends is None:
-            ends = self._ends(subscribed_partitions(self._cluster, options))
+        partitions = subscribed_partitions(self._cluster, options)
+        topics = self._topics(partitions)
+        if self._target is not None and replaced_topics(self._target_topics, topics):
+            self.freeze()
+        ends = self._target if self._target is not None else self._ends(partitions)
         self._seen, self._given = ends, start.offsets
-        begin = {**self._first_of_new(start.offsets, ends), **start.offsets}
+        replaced = replaced_topics(start.topics, topics)
+        for name, was in replaced.items():
+            self._warn(replaced_topic(name, was, topics.get(name)))
+        # The positions in a topic that is gone say nothing of the one that has its name now.
+        known = {where: offset for where, offset in start.offsets.items() if where.topic not in replaced}
+        begin = {**self._first_of_new(known, ends), **known}
         ends = self._without_losses(begin, ends)
         waiting = sum(backlog(begin, ends).values())
-        if ends == start.offsets:
+        if ends == start.offsets and not replaced:
             return start
         if not unlimited:
             # An AvailableNow query would wait in vain for more than there is.
@@ -81,9 +93,13 @@ class StreamPlanner:
             if options.max_offsets is not None:
                 ends = limited(begin, ends, options.max_offsets)
         self._given = ends
+        gone = {name: was for name, was in start.topics.items() if name not in topics}
+        # Of a topic that is gone its identity stays: one that is created under its name later is another.
+        topics = {**gone, **{name: topics[name] for name in sorted({where.topic for where in ends} & topics.keys())}}
         # Nothing has been read as long as the start is where the query began.
-        is_first = start.start is not None and start.start == start.offsets
-        return SourceOffset(ends, start.start if is_first else None)
+        if start.start is not None and start.start == start.offsets:
+            return SourceOffset(ends, begin, topics, {**start.replaced, **replaced}, start.skipped)
+        return SourceOffset(ends, None, topics, replaced)
 
     def report(self) -> dict[str, Any]:
         """The ends of all partitions, and how far behind them the last batch ends; both in offsets.
@@ -99,10 +115,12 @@ class StreamPlanner:
         """What lies between: the end says where it began if the query began there."""
         if start == end:
             return []
-        begin = start.offsets if end.start is None else end.start
-        ends = self._still_there(end.offsets)
-        new = [where for where in ends if where not in begin]
-        begin = {**(begin_of(self._cluster, new) if new else {}), **begin}
+        begin = end.start
+        if begin is None:
+            replaced = replaced_topics(start.topics, end.topics)
+            begin = {where: offset for where, offset in start.offsets.items() if where.topic not in replaced}
+        ends = self._still_there(end)
+        begin = {**self._first_of_new(begin, ends), **begin}
         return [
             OffsetRange(where, begin[where], offset, self._cluster.topic(where.topic).id)
             for where, offset in sorted(ends.items())
@@ -117,10 +135,21 @@ class StreamPlanner:
     def _ends(self, partitions: list[TopicPartition]) -> Positions:
         return end_of(self._cluster, self._options, partitions) if partitions else {}
 
-    def _still_there(self, ends: Positions) -> Positions:
+    def _topics(self, partitions: Iterable[TopicPartition]) -> Identities:
+        """What these partitions belong to, by the metadata that was read last."""
+        names = {where.topic for where in partitions}
+        return {name: identity_of(self._cluster.topic(name)) for name in sorted(names)}
+
+    def _still_there(self, end: SourceOffset) -> Positions:
         """Without partitions that were deleted after the batch was logged; that is an error or a warning."""
+        ends = end.offsets
         known = self._cluster.refresh({where.topic for where in ends}, missing_ok=True) if ends else {}
-        gone = sorted(w for w in ends if w.topic not in known or w.partition not in known[w.topic].partitions)
+        other = replaced_topics(end.topics, {name: identity_of(topic) for name, topic in known.items()})
+        gone = sorted(
+            where
+            for where in ends
+            if where.topic not in known or where.topic in other or where.partition not in known[where.topic].partitions
+        )
         if gone:
             names = ", ".join(str(where) for where in gone)
             self._warn(f"{names}: deleted, with records of a batch that is still to be read")
@@ -129,7 +158,11 @@ class StreamPlanner:
     def _first_of_new(self, start: Positions, ends: Positions) -> Positions:
         """Partitions that were made after the query began are read from their first record."""
         new = [where for where in ends if where not in start]
-        return begin_of(self._cluster, new) if new else {}
+        found = begin_of(self._cluster, new) if new else {}
+        for where, offset in found.items():
+            if offset > 0:
+                self._warn(f"{where} is new, and its first {offset} records were deleted before they were read")
+        return found
 
     def _without_losses(self, begin: Positions, ends: Positions) -> Positions:
         """`ends` as they are safe to give; what is lost is an error or a warning."""
@@ -166,7 +199,7 @@ class StreamPlanner:
         return ends
 
     def _warn(self, what: str) -> None:
-        logger.warning("%s", data_loss(self._options, what))
+        warn_of_loss(self._options, what)
 
 
 def lag_of(latest_offset: Mapping[str, Any] | str | None) -> Positions:

@@ -4,7 +4,9 @@ Everything here asks the cluster and remembers nothing. What a user asked for ei
 or raises an error that says what does not fit.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from fencepost.client.cluster import Cluster, TopicPartition
 from fencepost.client.groups import committed_offsets
@@ -13,6 +15,17 @@ from fencepost.client.reading import OnDataLoss
 from fencepost.errors import ConfigError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import Positions
 from fencepost.spark.source.read_options import AtOffsets, AtTimes, Bound, Edge, SourceOptions, WithoutMatch
+from fencepost.spark.topic_identity import Identities, Identity, describe, identities, replaced_topics
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where reading begins, and the former identity of topics that have been created again since they were read."""
+
+    positions: Positions
+    replaced: Identities = field(default_factory=dict)
 
 
 def subscribed_partitions(cluster: Cluster, options: SourceOptions) -> list[TopicPartition]:
@@ -42,11 +55,11 @@ def require_all(options: SourceOptions, found: Iterable[TopicPartition]) -> None
         raise TopicNotFound(f"{', '.join(absent)} does not exist: correct the option 'assign'")
 
 
-def starting_positions(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Positions:
+def starting_positions(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Beginning:
     if options.start is Edge.COMMITTED:
         return _committed(cluster, options, partitions)
     without = Edge.LATEST if options.without_match is WithoutMatch.LATEST else None
-    return _resolve(cluster, options, options.start, partitions, "starting", without)
+    return Beginning(_resolve(cluster, options, options.start, partitions, "starting", without))
 
 
 def ending_positions(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Positions:
@@ -59,6 +72,10 @@ def data_loss(options: SourceOptions, what: str) -> str:
     if options.on_data_loss is OnDataLoss.FAIL:
         raise OffsetsOutOfRange(f"{what}. To go on with what is left, set the option failOnDataLoss to false")
     return f"{what}; going on with what is left (failOnDataLoss is false)"
+
+
+def warn_of_loss(options: SourceOptions, what: str) -> None:
+    logger.warning("%s", data_loss(options, what))
 
 
 def begin_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Positions:
@@ -135,20 +152,32 @@ def _listed(partitions: Iterable[TopicPartition]) -> str:
     return ", ".join(str(where) for where in sorted(partitions)) or "none"
 
 
-def _committed(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Positions:
-    """What the group has committed; else what the pipeline's ledger says, because a group's offsets expire."""
+def replaced_topic(topic: str, was: Identity, now: Identity | None) -> str:
+    """What to say of a topic that was deleted and created again."""
+    return (
+        f"topic {topic!r} was deleted and created again since it was read ({describe(was)}, now {describe(now)}): "
+        "the offsets that were read belong to the old topic"
+    )
+
+
+def _committed(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Beginning:
+    """What the group has committed; else what the pipeline's ledger says, because a group's offsets expire.
+
+    An offset that a sink committed counts for the topic that the ledger names, and for no later one of the same name.
+    One that somebody has set since then counts.
+    """
+    from fencepost.spark import ledger
+
     group = options.group or ""
-    known: dict[TopicPartition, int] = {
-        where: entry.offset for where, entry in committed_offsets(cluster, group, partitions).items()
-    }
-    if len(known) < len(partitions):
-        known = {**_from_ledger(cluster, group), **known}
+    found = committed_offsets(cluster, group, partitions)
+    entry = ledger.read_entry(cluster, group)
+    now = identities(cluster, {where.topic for where in partitions})
+    replaced = replaced_topics(entry.topics, now) if entry is not None else {}
+    known = {} if entry is None else {w: offset for w, offset in entry.offsets.items() if w.topic not in replaced}
+    known |= {w: e.offset for w, e in found.items() if w.topic not in replaced or not ledger.is_note(e.metadata)}
+    for topic, was in replaced.items():
+        if any(where not in known for where in partitions if where.topic == topic):
+            warn_of_loss(options, replaced_topic(topic, was, now.get(topic)))
     default = EARLIEST if options.without_commit is Edge.EARLIEST else LATEST
-    return _fill(cluster, options, {where: known.get(where, default) for where in partitions})
-
-
-def _from_ledger(cluster: Cluster, pipeline: str) -> Mapping[TopicPartition, int]:
-    from fencepost.spark.ledger import read_entry
-
-    entry = read_entry(cluster, pipeline)
-    return {} if entry is None else entry.offsets
+    wanted = {w: known.get(w, EARLIEST if w.topic in replaced else default) for w in partitions}
+    return Beginning(_fill(cluster, options, wanted), replaced)

@@ -1,7 +1,8 @@
 """The options of a read: names, defaults, precedence and refusals of Spark's Kafka source, and a few of our own.
 
 Alone turns text into `SourceOptions`; nothing behind it sees an option's name again. Our own: `startingOffsets` may be
-`committed` (with `kafka.group.id`, also spelled `pipeline`), and `kafka.isolation.level` is read_committed by default.
+`committed` (with `kafka.group.id`, also spelled `pipeline`), and is that by default for a stream with `pipeline`, an
+option that Spark's source does not have; `kafka.isolation.level` is read_committed by default.
 """
 
 import enum
@@ -143,6 +144,18 @@ def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
     )
 
 
+def check_options(given: Options) -> None:
+    """ConfigError for what is wrong in batches and in streams: at `load()` it is not known which it will be."""
+    errors = []
+    for kind in ReadKind:
+        try:
+            parse_options(given, kind)
+        except ConfigError as error:
+            errors.append(error)
+    if len(errors) == len(ReadKind) and len({str(error) for error in errors}) == 1:
+        raise errors[0]
+
+
 def includes_headers(given: Options) -> bool:
     """The one option that changes the schema."""
     return given.flag("includeHeaders", False)
@@ -193,7 +206,9 @@ def _assigned(value: str) -> tuple[TopicPartition, ...]:
 
 def _starting(given: Options, kind: ReadKind) -> Bound:
     names = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
-    default = Edge.LATEST if kind is ReadKind.STREAM else Edge.EARLIEST
+    default = Edge.EARLIEST
+    if kind is ReadKind.STREAM:
+        default = Edge.COMMITTED if given.text("pipeline") else Edge.LATEST
     bound = _bound(given, names, (Edge.EARLIEST, Edge.LATEST, Edge.COMMITTED), default)
     if kind is ReadKind.BATCH:
         _refuse(bound, Edge.LATEST, LATEST, "starting offset can't be latest for batch queries on Kafka")
@@ -286,7 +301,7 @@ def _fetch_bytes(given: Options, kafka: dict[str, str]) -> int:
 
 
 def _one_of(given: Options, name: str, default: str, words: tuple[str, ...]) -> str:
-    word = (given.text(name) or default).lower()
-    if word not in words:
+    word = given.text(name) or default
+    if word.lower() not in words:
         raise ConfigError(f"option {name!r} must be one of {', '.join(words)}, not {word!r}")
-    return word
+    return word.lower()

@@ -1,12 +1,13 @@
 """Spark's interfaces for readers: planning in the driver's helper processes, reading in the workers.
 
 A reader is pickled into every task, so it holds its options and nothing else; what it needs beyond (a cluster, a
-planner) is made where it is used and kept there.
+planner) is made where it is used and kept there. Whatever Spark calls here tells an error of ours in one line
+(`plain_errors`).
 """
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Never
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -18,8 +19,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from fencepost.client.cluster import Cluster
-from fencepost.errors import OffsetsOutOfRange, TopicNotFound
+from fencepost.errors import FencepostError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import parse
+from fencepost.spark.plain_errors import one_line
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.positions import data_loss
 from fencepost.spark.source.read_options import SourceOptions
@@ -47,6 +49,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
+    @one_line()
     def partitions(self) -> list[InputPartition]:
         from fencepost.spark.source.batch_plan import batch_ranges
 
@@ -69,6 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
+    @one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return self._plan().initial().as_dict()
 
@@ -80,17 +84,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self._options.min_offsets)
         return ReadAllAvailable()
 
+    @one_line()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         known = parse(start)
         end = self._plan().next_end(known, unlimited=isinstance(limit, ReadAllAvailable))
         return start if end is known else end.as_dict()
 
+    @one_line()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._plan().freeze()
 
+    @one_line()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         return self._plan().report()
 
+    @one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         return _partitions(self._plan().ranges(parse(start), parse(end)), self._options)
 
@@ -110,6 +118,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(self._options, partition)
 
 
+class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """In the place of a stream's reader that cannot be made: raises the reason when it is first asked for something.
+
+    The process that Spark keeps for a stream loses an error that is raised earlier: it goes on to stop the reader that
+    it did not get, and reports an UnboundLocalError.
+    """
+
+    def __init__(self, reason: FencepostError) -> None:
+        self._reason = reason
+
+    @one_line()
+    def _refuse(self) -> Never:
+        raise self._reason
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        self._refuse()
+
+
 def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
     tasks = plan_tasks(ranges, options.min_partitions, options.max_records_per_partition)
     return [RangesPartition(task) for task in tasks]
@@ -117,25 +158,29 @@ def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[Input
 
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
     """The records as Arrow batches, straight from the decoder."""
+    if isinstance(partition, RangesPartition):
+        with one_line():
+            for each in partition.ranges:
+                yield from _read_range(options, each)
+
+
+def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
     from fencepost.client.reading import read_range
 
-    if not isinstance(partition, RangesPartition):
-        return
     cluster = cluster_for(options.client)
-    for each in partition.ranges:
-        try:
-            if cluster.topic(each.where.topic).id != each.topic_id:  # what this worker knew is older than the plan
-                cluster.forget_topic(each.where.topic)
-            yield from read_range(
-                cluster,
-                each.where,
-                each.start,
-                each.end,
-                isolation=options.isolation,
-                include_headers=options.include_headers,
-                on_data_loss=options.on_data_loss,
-                batch_bytes=ARROW_BATCH_BYTES,
-                fetch_bytes=options.fetch_bytes,
-            )
-        except (OffsetsOutOfRange, TopicNotFound) as error:  # the latter, and a topic made anew, even when skipping
-            logger.warning("%s", data_loss(options, str(error)))
+    try:
+        if cluster.topic(wanted.where.topic).id != wanted.topic_id:  # what this worker knew is older than the plan
+            cluster.forget_topic(wanted.where.topic)
+        yield from read_range(
+            cluster,
+            wanted.where,
+            wanted.start,
+            wanted.end,
+            isolation=options.isolation,
+            include_headers=options.include_headers,
+            on_data_loss=options.on_data_loss,
+            batch_bytes=ARROW_BATCH_BYTES,
+            fetch_bytes=options.fetch_bytes,
+        )
+    except (OffsetsOutOfRange, TopicNotFound) as error:  # the latter, and a topic made anew, even when skipping
+        logger.warning("%s", data_loss(options, str(error)))

@@ -1,7 +1,8 @@
 """The changelog topic of a step: where it is, how many partitions it has, and up to where it counts.
 
 A key belongs to a partition by its hash, so the number of partitions is part of the state: a topic that was given more
-of them would hide the old state of most keys, and is refused. The ledger remembers the number.
+of them would hide the old state of most keys, and is refused; so is a topic that was deleted and created again. The
+ledger remembers the number and which topic it was.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster, TopicPartition
 from fencepost.client.offsets import Isolation, latest
 from fencepost.errors import BatchRefused
+from fencepost.spark.ledger import ChangelogEntry
+from fencepost.spark.topic_identity import Identity, describe, identity_of, is_other
 
 CONFIGS = {"cleanup.policy": "compact"}
 
@@ -20,7 +23,8 @@ class Changelog:
     """A changelog at one moment."""
 
     topic: str
-    topic_id: str  #: a topic that was deleted and made again is another one
+    topic_id: str  #: names its cache: a topic that was deleted and created again is another one
+    identity: Identity
     ends: Mapping[int, int]  #: for each partition; everything before it counts, once it is known to be committed
 
     @property
@@ -33,7 +37,7 @@ def changelog_name(pipeline: str, step: str) -> str:
 
 
 def look(
-    cluster: Cluster, topic: str, partitions: int, configs: Mapping[str, str], remembered: int | None
+    cluster: Cluster, topic: str, partitions: int, configs: Mapping[str, str], remembered: ChangelogEntry | None
 ) -> Changelog:
     """The changelog as it is now, made if it is not there. For whoever has just fenced all other writers.
 
@@ -48,11 +52,20 @@ def look(
             )
         create_topics(cluster, {topic: NewTopic(partitions, configs={**CONFIGS, **configs})})
     found = cluster.refresh([topic])[topic]
-    if remembered is not None and len(found.partitions) != remembered:
+    identity = identity_of(found)
+    if remembered is not None and is_other(remembered.topic, identity):
         raise BatchRefused(
-            f"topic {topic!r} holds state in {remembered} partitions and has {len(found.partitions)} now: keys would "
-            "be looked for in the wrong ones. Nothing was written. Copy the state into a topic with the old number"
+            f"topic {topic!r} held this pipeline's state ({describe(remembered.topic)}) and was deleted and created "
+            f"again ({describe(identity)}). Nothing was written. To begin with empty state, use a pipeline of another "
+            "name"
+        )
+    if remembered is not None and len(found.partitions) != remembered.partitions:
+        raise BatchRefused(
+            f"topic {topic!r} holds state in {remembered.partitions} partitions and has {len(found.partitions)} now: "
+            "keys would be looked for in the wrong ones. Nothing was written. Copy the state into a topic with the old "
+            "number"
         )
     where = [TopicPartition(topic, partition) for partition in found.partitions]
     ends = latest(cluster, where, Isolation.READ_UNCOMMITTED)
-    return Changelog(topic, found.id.hex(), {place.partition: end for place, end in ends.items()})
+    topic_id = found.id.hex() if isinstance(identity, str) else f"{topic}@{cluster.settings.bootstrap[0]}"
+    return Changelog(topic, topic_id, identity, {place.partition: end for place, end in ends.items()})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
+from fencepost.spark.ledger import ChangelogEntry
 from fencepost.spark.state import changelog, values
 from fencepost.spark.state.stage import KEY, PARTITION, STATE, StateStage
 from fencepost.spark.state.step import StatefulStep
@@ -22,13 +23,15 @@ PARTITIONS_MIN = 4
 class State:
     """The state of a pipeline during one attempt at one batch."""
 
-    def __init__(self, cluster: Cluster, pipeline: str, directory: str, remembered: Mapping[str, int]) -> None:
-        """`remembered` is how many partitions the ledger knows of each step's changelog."""
+    def __init__(
+        self, cluster: Cluster, pipeline: str, directory: str, remembered: Mapping[str, ChangelogEntry]
+    ) -> None:
+        """`remembered` is what the ledger knows of each step's changelog."""
         self._cluster = cluster
         self._pipeline = pipeline
         self._directory = directory
         self._remembered = remembered
-        self.partitions: dict[str, int] = {}  #: of the changelogs that were used
+        self.changelogs: dict[str, ChangelogEntry] = {}  #: those that were used, by step
         self._kept: list[DataFrame] = []
 
     def update(self, rows: "DataFrame", step: StatefulStep) -> "DataFrame":
@@ -40,7 +43,7 @@ class State:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-        if step.name in self.partitions:
+        if step.name in self.changelogs:
             raise ConfigError(f"step {step.name!r} is used twice in one batch: a key has one new state")
         _check_columns(rows, step)
         log = self._changelog(step, rows.sparkSession.sparkContext.defaultParallelism)
@@ -74,7 +77,7 @@ class State:
         partitions = step.partitions or max(PARTITIONS_MIN, parallelism)
         name = changelog.changelog_name(self._pipeline, step.name)
         found = changelog.look(self._cluster, name, partitions, step.configs, self._remembered.get(step.name))
-        self.partitions[step.name] = found.partitions
+        self.changelogs[step.name] = ChangelogEntry(found.partitions, found.identity)
         return found
 
 

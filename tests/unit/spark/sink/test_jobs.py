@@ -2,9 +2,8 @@
 
 import pytest
 
-from fencepost.errors import BatchFailed, ConfigError, Fenced, TopicNotFound, WriteFailed
+from fencepost.errors import BatchFailed, ConfigError, Fenced, GaveUp, TopicNotFound, WriteFailed
 from fencepost.spark.sink.jobs import _as_error, _known, check_columns
-from fencepost.spark.sink.stages import Result
 
 
 def test_the_columns_of_sparks_own_sink_are_taken() -> None:
@@ -39,13 +38,10 @@ def test_what_is_missing_or_of_another_type_is_said(kinds: dict[str, str], said:
 
 
 def test_a_writers_error_keeps_its_class() -> None:
-    def result(error: str) -> Result:
-        return Result("", error=error, message="told so")
-
-    assert isinstance(_as_error(result("Fenced")), Fenced)
-    assert isinstance(_as_error(result("WriteFailed")), WriteFailed)
-    assert isinstance(_as_error(result("BootstrapFailed")), WriteFailed)
-    assert "told so" in str(_as_error(result("NoSuchClass")))
+    assert isinstance(_as_error("Fenced", "told so"), Fenced)
+    assert isinstance(_as_error("WriteFailed", "told so"), WriteFailed)
+    assert isinstance(_as_error("BootstrapFailed", "told so"), WriteFailed)
+    assert "told so" in str(_as_error("NoSuchClass", "told so"))
 
 
 def test_an_error_of_a_task_is_found_in_sparks_account_of_it() -> None:
@@ -54,4 +50,6 @@ def test_an_error_of_a_task_is_found_in_sparks_account_of_it() -> None:
     assert isinstance(found, TopicNotFound)
     assert str(found) == "there is no topic 'x'"
     assert isinstance(_known(Exception("fencepost.errors.WriteFailed: no")), BatchFailed)
+    assert isinstance(_known(Exception("x\nfencepost.errors.Refused: INVALID_TOPIC_EXCEPTION: 'a/b'\n")), BatchFailed)
+    assert isinstance(_known(Exception("fencepost.errors.GaveUp: 60 s")), GaveUp)
     assert _known(Exception("java.lang.OutOfMemoryError")) is None

@@ -14,6 +14,7 @@ from fencepost.spark.source.read_options import (
     ReadKind,
     SourceOptions,
     WithoutMatch,
+    check_options,
     parse_options,
 )
 
@@ -119,6 +120,34 @@ def test_committed_needs_a_group():
         batch(endingOffsets="committed")
 
 
+def test_a_stream_of_a_pipeline_goes_on_where_the_pipeline_stopped():
+    """`pipeline` is an option of ours. With `kafka.group.id`, which Spark's source has too, the default is Spark's."""
+    assert stream(pipeline="p").start is Edge.COMMITTED
+    assert stream(pipeline="p", startingOffsets="latest").start is Edge.LATEST
+    assert stream(**{"kafka.group.id": "g"}).start is Edge.LATEST
+    assert stream(pipeline=" ").start is Edge.LATEST
+    assert batch(pipeline="p").start is Edge.EARLIEST
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"startingOffset": "earliest"}, "did you mean 'startingOffsets'"),
+        ({"failOnDataLoss": "Perhaps"}, "not 'Perhaps'"),
+        ({"kafka.ssl.protocol": "x"}, "not supported"),
+        ({"assign": "{}"}, "only one of"),
+    ],
+)
+def test_what_is_wrong_in_batches_and_streams_alike_is_found_before_it_is_known_which(given, said):
+    with pytest.raises(ConfigError, match=said):
+        check_options(Options({**BASE, **given}))
+
+
+@pytest.mark.parametrize("given", [{"endingOffsets": "latest"}, {"startingOffsets": "latest"}, {}])
+def test_what_is_right_in_one_of_them_is_left_to_it(given):
+    check_options(Options({**BASE, **given}))
+
+
 def test_where_to_begin_without_a_commit_or_a_match_can_be_said():
     assert stream().without_commit is Edge.EARLIEST
     assert stream(startingOffsetsIfNone="latest").without_commit is Edge.LATEST
@@ -147,7 +176,7 @@ def test_options_of_sparks_source_that_mean_nothing_here_are_taken():
 
 
 def test_an_unknown_option_is_a_typing_error():
-    with pytest.raises(ConfigError, match="no option 'startingoffset'; did you mean 'startingOffsets'"):
+    with pytest.raises(ConfigError, match="no option 'startingOffset'; did you mean 'startingOffsets'"):
         stream(startingOffset="earliest")
 
 

@@ -1,0 +1,120 @@
+"""Which Python and which Java a Spark on this machine runs: this program's own, unless the user says otherwise.
+
+Spark starts its Python processes as `python3`, which is looked up in the PATH of its JVM, unless PYSPARK_PYTHON names
+another. In a virtual environment that is not activated this finds another Python, without fencepost.
+
+=============================================  =========================================================================
+when                                           what is done
+=============================================  =========================================================================
+`fencepost.spark` is imported, and the JVM is  this Python's directory goes to the front of the PATH, as activating its
+not running yet                                environment does; JAVA_HOME is set if the machine has no Java
+a local session is running (`adopt`)           its Python processes are started with this Python from now on
+a session on a cluster is running              nothing: this Python's path need not exist on the executors
+a task cannot import fencepost (`explain`)     the error says what to install, and which variable to set
+=============================================  =========================================================================
+
+Invariants: what the user has set wins (PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON, spark.pyspark.python, JAVA_HOME). No path
+of this machine is ever sent to another one: the PATH stays here, and executors look up `python3` in their own.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fencepost.errors import ConfigError, FencepostError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: What Spark starts unless it is told otherwise.
+DEFAULT_PYTHON = "python3"
+PYTHON_VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+PYTHON_SETTING = "spark.pyspark.python"
+#: Set in every Python process that Spark's JVM starts.
+WORKER_VARIABLE = "SPARK_PYTHON_RUNTIME"
+#: Set in a driver that spark-submit has started: its JVM is there already.
+GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
+
+NO_MODULE = "No module named 'fencepost'"
+OTHER_VERSION = "PYTHON_VERSION_MISMATCH"
+
+
+def prepare(environment: MutableMapping[str, str] = os.environ, executable: str = sys.executable) -> None:
+    """Set up what the JVM of a Spark that is started later will find. Quick, and without effect if one is running."""
+    if is_worker(environment) or _has_jvm(environment):
+        return
+    if not any(environment.get(name) for name in PYTHON_VARIABLES) and not _is_found(environment, executable):
+        directory = Path(executable).parent
+        if _is_same(directory / DEFAULT_PYTHON, executable):
+            environment["PATH"] = os.pathsep.join(filter(None, [str(directory), environment.get("PATH", "")]))
+    if not environment.get("JAVA_HOME") and shutil.which("java", path=environment.get("PATH", "")) is None:
+        _set_java_home(environment)
+
+
+def adopt(session: "SparkSession | None") -> None:
+    """Have a running local session start its Python processes with this Python, unless the user has named one."""
+    context = None if session is None else getattr(session, "_sc", None)  # a Connect session has none
+    if context is None or not is_local(context.master) or context.getConf().get(PYTHON_SETTING):
+        return
+    if not os.environ.get(PYTHON_VARIABLES[0]) and not _is_found(os.environ, sys.executable):
+        context.pythonExec = sys.executable
+
+
+def is_local(master: str) -> bool:
+    """Whether all of it runs on this machine."""
+    return re.match(r"local($|\[|-cluster)", master) is not None
+
+
+def is_one_process(master: str) -> bool:
+    """Whether the driver is the only executor."""
+    return re.match(r"local($|\[)", master) is not None
+
+
+def is_worker(environment: MutableMapping[str, str] = os.environ) -> bool:
+    """Whether this process was started by Spark's JVM to run Python code."""
+    return WORKER_VARIABLE in environment
+
+
+def explain(error: Exception) -> ConfigError | None:
+    """What to do about a task that cannot run our code; None for any other error."""
+    text = str(error)
+    if NO_MODULE in text:
+        what = "Spark's Python workers cannot import fencepost"
+    elif OTHER_VERSION in text:
+        what = "Spark's Python workers run another version of Python than this program"
+    else:
+        return None
+    return ConfigError(
+        f"{what}: before Spark starts, set PYSPARK_PYTHON to a Python that has fencepost, on every machine where Spark "
+        f"runs tasks. This program runs {sys.executable}"
+    )
+
+
+def _has_jvm(environment: MutableMapping[str, str]) -> bool:
+    if GATEWAY_VARIABLE in environment:
+        return True
+    module = sys.modules.get("pyspark.core.context")
+    return module is not None and module.SparkContext._gateway is not None
+
+
+def _is_found(environment: MutableMapping[str, str], executable: str) -> bool:
+    """Whether `python3` in the PATH is this Python. Links are not followed: that of an environment leads out of it."""
+    found = shutil.which(DEFAULT_PYTHON, path=environment.get("PATH", ""))
+    return found is not None and Path(found).parent == Path(executable).parent and _is_same(Path(found), executable)
+
+
+def _is_same(found: Path, executable: str) -> bool:
+    return bool(executable) and found.exists() and found.samefile(executable)
+
+
+def _set_java_home(environment: MutableMapping[str, str]) -> None:
+    from fencepost.spark.java import java_home
+
+    try:
+        environment["JAVA_HOME"] = str(java_home(environment))
+    except (FencepostError, OSError):
+        pass  # Spark says what is missing when it is started

@@ -1,0 +1,98 @@
+"""What the pipelines of this process are doing: which query runs each, and which batch of it ended with an error.
+
+For the process, not for one writer: a program may make a new writer for every batch, or start a cell of a notebook a
+second time.
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fencepost.errors import BatchRefused
+from fencepost.spark.sink.settings import SinkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_lock = threading.Lock()
+_running: dict["_Key", tuple[str, str]] = {}  #: the ids of the query and of its run
+_unwritten: dict["_Key", tuple[str, int]] = {}  #: run and number of the batch
+
+
+class _Key(NamedTuple):
+    pipeline: str
+    servers: tuple[str, ...]
+
+
+def _key(settings: SinkSettings) -> _Key:
+    return _Key(settings.pipeline, tuple(sorted(map(str, settings.client.bootstrap))))
+
+
+def begin(settings: SinkSettings, query_id: str, run_id: str, is_running: Callable[[str], bool]) -> None:
+    """Before a query takes its pipeline over. BatchRefused if another query that runs has it.
+
+    Otherwise it would take the other's work away, and both would end: the other because it is fenced.
+    """
+    with _lock:
+        other, _ = _running.get(_key(settings), (query_id, run_id))
+        if other != query_id and is_running(other):
+            raise BatchRefused(in_use(settings, other))
+        _running[_key(settings)] = (query_id, run_id)
+
+
+def query_of(settings: SinkSettings) -> str | None:
+    """The query that ran this pipeline last in this process."""
+    with _lock:
+        found = _running.get(_key(settings))
+        return None if found is None else found[0]
+
+
+def pipelines_of(run_id: str) -> set[str]:
+    """The pipelines that a run of a query has written for: a function may write for several."""
+    with _lock:
+        return {key.pipeline for key, (_, run) in _running.items() if run == run_id}
+
+
+def in_use(settings: SinkSettings, query_id: str) -> str:
+    return (
+        f"pipeline {settings.pipeline!r} is that of query {query_id}, which is running: two queries cannot share a "
+        "pipeline. Nothing was written. Stop the other first, or give each a name of its own"
+    )
+
+
+def failed(settings: SinkSettings, run_id: str, batch_id: int) -> None:
+    with _lock:
+        _unwritten[_key(settings)] = (run_id, batch_id)
+
+
+def done(settings: SinkSettings) -> None:
+    with _lock:
+        _unwritten.pop(_key(settings), None)
+
+
+def failed_before(settings: SinkSettings, run_id: str, batch_id: int) -> int | None:
+    """The batch of this run that came before this one and ended with an error."""
+    with _lock:
+        found = _unwritten.get(_key(settings))
+        return found[1] if found is not None and found[0] == run_id and found[1] < batch_id else None
+
+
+def refuse_running(session: "SparkSession", settings: SinkSettings, checkpoint: str, query_name: str | None) -> None:
+    """Before a query is started, and takes its pipeline over: BatchRefused if that would end one that runs, in vain.
+
+    Spark starts no second query of the same name. One with the same checkpoint it starts: it stops the first.
+    """
+    other = query_of(settings)
+    for query in session.streams.active:
+        if query_name and query.name == query_name:
+            raise BatchRefused(f"a query named {query_name!r} is running (id {query.id}): stop it first")
+        if str(query.id) == other and not _has_checkpoint(query, checkpoint):
+            raise BatchRefused(in_use(settings, other))
+
+
+def _has_checkpoint(query: Any, checkpoint: str) -> bool:
+    """Whether a query has this checkpoint, however its path is written."""
+    root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+    return Path(root.removeprefix("file:")).absolute() == Path(checkpoint.removeprefix("file:")).absolute()

@@ -1,0 +1,139 @@
+"""How far a pipeline has come, by what Kafka holds, and what that means for a batch.
+
+Three things tell: the ledger's last entry, the offsets of the consumer group, and which topics there are. Read once at
+the start of a query, after its id was fenced, so nobody else can change them; from then on only our own commits do.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
+
+from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.groups import NO_OFFSET, CommittedOffset, committed_offsets
+from fencepost.errors import BatchRefused, ConfigError
+from fencepost.spark import ledger
+from fencepost.spark.ledger import ChangelogEntry, InCheckpoint, LedgerEntry, Reached
+from fencepost.spark.sink import active, microbatch
+from fencepost.spark.sink.decide import Decision, check_checkpoint, check_topics, checkpoint_lost, decide
+from fencepost.spark.sink.inherited import check_pipeline
+from fencepost.spark.sink.microbatch import MicroBatch
+from fencepost.spark.sink.settings import SinkSettings
+from fencepost.spark.topic_identity import identities, is_other
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Standing:
+    cluster: Cluster
+    pipeline: str
+    in_checkpoint: frozenset[InCheckpoint] = frozenset()  #: what this query keeps in Spark's checkpoint alone
+    last: LedgerEntry | None = None
+    _committed: dict[TopicPartition, Reached] = field(default_factory=dict)
+    _asked: set[TopicPartition] = field(default_factory=set)  #: those that the group was asked about
+
+    @classmethod
+    def read(cls, cluster: Cluster, settings: SinkSettings, df: "DataFrame", batch: MicroBatch) -> Self:
+        """BatchRefused when the query of this batch cannot go on with the pipeline."""
+        try:
+            check_pipeline(settings.pipeline, microbatch.sources(df, batch))
+        except ConfigError as error:  # allowed here: one function may write for several pipelines
+            logger.warning("%s; without its checkpoint this query will not go on where the sink stopped", error)
+        kinds = {InCheckpoint.STATE: microbatch.keeps_state(df, batch), InCheckpoint.POSITIONS: bool(batch.others)}
+        kept = frozenset(kind for kind, is_kept in kinds.items() if is_kept)
+        last = ledger.read_entry(cluster, settings.pipeline)
+        if last is None:
+            # A function that writes for several pipelines has written for the others already.
+            known = ledger.pipelines_of(cluster, batch.query_id, batch.batch_id)
+            for other in sorted(known - active.pipelines_of(batch.run_id)):
+                raise BatchRefused(
+                    f"batch {batch.batch_id} of query {batch.query_id} was written for pipeline {other!r} and would be "
+                    f"written again for {settings.pipeline!r}. Nothing was written. Start once under the old name, and "
+                    "then under the new one; or give the new pipeline a checkpoint of its own. If the query writes for "
+                    "both, call the writer of the old one first"
+                )
+            return cls(cluster, settings.pipeline, kept)
+        lost = check_checkpoint(batch, kept, last)
+        if lost is not None and settings.fail_on_state_loss:
+            raise BatchRefused(checkpoint_lost(batch, last, lost))
+        if lost is not None:
+            logger.warning("%s: going on without %s (failOnStateLoss is false)", settings.pipeline, lost)
+        return cls(cluster, settings.pipeline, kept, last, last.reached)
+
+    @property
+    def keeps_state(self) -> bool:
+        return InCheckpoint.STATE in self.in_checkpoint
+
+    @property
+    def changelogs(self) -> Mapping[str, ChangelogEntry]:
+        return {} if self.last is None else self.last.changelogs
+
+    def is_last(self, batch: MicroBatch) -> bool:
+        """Whether this batch is the one that was committed last, all of it or a part."""
+        return self.last is not None and (self.last.query_id, self.last.batch_id) == (batch.query_id, batch.batch_id)
+
+    def mentions(self, batch: MicroBatch) -> bool:
+        """Whether the ledger says that a part of this batch is missing, or that it failed: then it has to say more."""
+        this = (batch.query_id, batch.batch_id)
+        return self.last is not None and (self.is_last(batch) or self.last.failed == this)
+
+    def locate(self, batch: MicroBatch) -> MicroBatch:
+        """The batch with the identity of every topic, and with the topics that are on this cluster.
+
+        Spark's own source does not say which topics it reads: those of this cluster, as far as their names are here.
+        Topics of another cluster, which may have the same names, have no group here: their offsets are in the ledger.
+        """
+        found = identities(self.cluster, {where.topic for where in batch.end})
+        here = frozenset(name for name, identity in found.items() if not is_other(batch.topics.get(name), identity))
+        return replace(batch, topics={**found, **batch.topics}, here=here)
+
+    def decide(self, batch: MicroBatch) -> Decision:
+        """`batch` as `locate` gives it."""
+        replaced = check_topics(batch, self.last)
+        self._committed = {where: each for where, each in self._committed.items() if where.topic not in replaced}
+        self._ask_group(where for where in batch.end if where.topic in batch.here - replaced)
+        return decide(batch, self._committed, self.last)
+
+    def _ask_group(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group's word stands above the ledger's: it may have been set on purpose. Expired offsets are missing."""
+        new = sorted(set(partitions) - self._asked)
+        if not new:
+            return
+        for where, found in committed_offsets(self.cluster, self.pipeline, new).items():
+            if min(self._committed.get(where, frozenset({NO_OFFSET}))) != found.offset:
+                self._committed[where] = frozenset({found.offset})
+        self._asked.update(new)
+
+    def entry_of(self, batch: MicroBatch, changelogs: Mapping[str, ChangelogEntry], writes: int) -> LedgerEntry:
+        """What the ledger says when this batch is committed, all of its `writes`."""
+        reached = {**self._committed, **batch.end}
+        return LedgerEntry(
+            query_id=batch.query_id,
+            run_id=batch.run_id,
+            batch_id=batch.batch_id,
+            offsets={where: min(each) for where, each in reached.items()},
+            ahead={where: each for where, each in reached.items() if len(each) > 1},
+            topics={**(self.last.topics if self.last is not None else {}), **batch.topics},
+            changelogs={**self.changelogs, **changelogs},
+            in_checkpoint=self.in_checkpoint,
+            writes=writes,
+        )
+
+    def entry_of_failure(self, batch: MicroBatch) -> LedgerEntry:
+        """What the ledger says when this batch has ended with an error."""
+        last = self.last or LedgerEntry(batch.query_id, -1, {}, run_id=batch.run_id)
+        before = [last.failed] if last.failed is not None and last.failed[0] == batch.query_id else []
+        return replace(last, failed=min([(batch.query_id, batch.batch_id), *before]))
+
+    def offsets_of(self, batch: MicroBatch) -> dict[TopicPartition, CommittedOffset]:
+        """What the group commits with this batch."""
+        note = ledger.note(batch.query_id, batch.batch_id)
+        return {w: CommittedOffset(end, note) for w, end in batch.moved.items() if w.topic in batch.here}
+
+    def committed(self, entry: LedgerEntry) -> None:
+        """Kafka has acknowledged the transaction with this entry."""
+        self.last, self._committed = entry, entry.reached

@@ -1,0 +1,65 @@
+"""How far a query is behind its topics, in the three numbers of Spark's own Kafka source.
+
+Spark shows those in a progress as `sources[...].metrics`, which no Python data source can fill: its stream in the JVM
+(`PythonMicroBatchStream`) is not a `ReportsSourceMetrics`. What our source can fill is `latestOffset`, and there the
+planner puts each partition's lag.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fencepost.client.cluster import TopicPartition
+from fencepost.errors import Malformed
+from fencepost.spark.source.planner import lag_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """In offsets, which transaction markers and aborted records have too: an upper bound of the records. 0 is exact."""
+
+    partitions: Mapping[TopicPartition, int]  #: each partition's, when the last batch was planned
+
+    @property
+    def min_offsets(self) -> int:
+        return min(self.partitions.values())
+
+    @property
+    def max_offsets(self) -> int:
+        return max(self.partitions.values())
+
+    @property
+    def avg_offsets(self) -> float:
+        return self.total_offsets / len(self.partitions)
+
+    @property
+    def total_offsets(self) -> int:
+        return sum(self.partitions.values())
+
+    def metrics(self) -> dict[str, str]:
+        """Under the names, and as text, that Spark's own Kafka source gives them."""
+        return {
+            "minOffsetsBehindLatest": str(self.min_offsets),
+            "maxOffsetsBehindLatest": str(self.max_offsets),
+            "avgOffsetsBehindLatest": str(self.avg_offsets),
+        }
+
+
+def of_query(query: "StreamingQuery") -> Lag | None:
+    """Over all `fencepost` sources; None if the last progress tells of none."""
+    progress = query.lastProgress
+    if progress is None:
+        return None
+    found = [_of_source(source.latestOffset) for source in progress.sources]
+    partitions = {where: behind for each in found for where, behind in each.items()}
+    return Lag(partitions) if partitions else None
+
+
+def _of_source(latest_offset: Any) -> Mapping[TopicPartition, int]:
+    try:
+        return lag_of(latest_offset)
+    except (Malformed, ValueError, TypeError):
+        return {}  # of another kind of source

@@ -1,0 +1,223 @@
+"""Several DataFrames written in one micro-batch are one transaction; who writes them one by one is told, and loses
+nothing."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from fencepost.spark import batch_writer
+from fencepost.spark.sink.pipeline import Pipeline
+from fencepost.spark.sink.steps import Step
+from tests.spark.faults import driver
+from tests.spark.faults.checker import read_committed
+from tests.spark.faults.scene import Scene
+from tests.spark.sink.inprocess import InProcess, dying_at
+
+pytestmark = pytest.mark.timeout(600)
+
+SmallScene = Callable[..., Scene]
+EachBatch = Callable[[DataFrame, int], None]
+
+COUNT, BATCH = 120, 50
+
+
+def text(df: DataFrame) -> DataFrame:
+    return df.select("key", sf.col("value").cast("string").alias("value"))
+
+
+def even(df: DataFrame) -> DataFrame:
+    return text(df).where("CAST(value AS INT) % 2 = 0")
+
+
+def writer_of(scene: Scene) -> Pipeline:
+    return batch_writer(
+        pipeline=scene.plan.pipeline, bootstrap_servers=scene.plan.bootstrap, options=scene.plan.options
+    )
+
+
+def in_one_block(writer: Pipeline, scene: Scene) -> EachBatch:
+    def each(df: DataFrame, batch_id: int) -> None:
+        with writer.batch(df, batch_id) as batch:
+            batch.write(text(df), topic=scene.plan.left)
+            batch.write(even(df).withColumn("topic", sf.lit(scene.plan.right)))
+
+    return each
+
+
+def with_topic(df: DataFrame, topic: str) -> DataFrame:
+    return df.withColumn("topic", sf.lit(topic))
+
+
+def run(here: InProcess, scene: Scene, writer: Pipeline, each: EachBatch) -> None:
+    here.run(scene.plan, driver.read(here.spark, scene.plan), pipeline=writer, function=each)
+
+
+def run_until_failed(here: InProcess, scene: Scene, writer: Pipeline, each: EachBatch) -> str:
+    return here.run_until_failed(scene.plan, driver.read(here.spark, scene.plan), pipeline=writer, function=each)
+
+
+def assert_complete(scene: Scene) -> None:
+    left = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
+    right = Counter(read_committed(scene.plan.bootstrap, scene.plan.right))
+    numbers = range(scene.check.written)
+    assert left == Counter(str(number) for number in numbers)
+    assert right == Counter(str(number) for number in numbers if number % 2 == 0)
+
+
+def test_they_are_one_transaction_whatever_dies(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(COUNT, batch_records=BATCH)
+    for point in (Step.COMMITTING, Step.COMMITTED):
+        writer = writer_of(scene)
+        with dying_at(point):
+            assert "the pipeline died" in run_until_failed(here, scene, writer, in_one_block(writer, scene))
+        left = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
+        right = Counter(read_committed(scene.plan.bootstrap, scene.plan.right))
+        assert right == Counter(number for number in left if int(number) % 2 == 0)
+    writer = writer_of(scene)
+    run(here, scene, writer, in_one_block(writer, scene))
+    assert_complete(scene)
+
+
+def test_all_of_them_are_made_of_the_same_rows(here: InProcess, make_small_scene: SmallScene) -> None:
+    """Also where the query gives other values each time that it is computed."""
+    scene = make_small_scene(COUNT)
+    writer = writer_of(scene)
+    rows = driver.read(here.spark, scene.plan).select("key", sf.expr("uuid()").alias("value"))
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        with writer.batch(df, batch_id) as batch:
+            batch.write(df, topic=scene.plan.left)
+            batch.write(df, topic=scene.plan.right)
+
+    here.run(scene.plan, rows, pipeline=writer, function=each)
+    left, right = (Counter(read_committed(scene.plan.bootstrap, t)) for t in (scene.plan.left, scene.plan.right))
+    assert left == right
+    assert len(left) == COUNT
+
+
+def two_calls(first: Pipeline, second: Pipeline, scene: Scene) -> EachBatch:
+    def each(df: DataFrame, batch_id: int) -> None:
+        first(with_topic(text(df), scene.plan.left), batch_id)
+        second(with_topic(even(df), scene.plan.right), batch_id)
+
+    return each
+
+
+@pytest.mark.parametrize("who", ["one writer", "two writers of one pipeline"])
+def test_two_calls_are_refused_and_what_is_missing_is_written_in_a_block(
+    here: InProcess, make_small_scene: SmallScene, who: str
+) -> None:
+    scene = make_small_scene(COUNT, batch_records=BATCH)
+    for _ in range(2):  # a second start with the same function goes no further
+        writer = writer_of(scene)
+        other = writer if who == "one writer" else writer_of(scene)
+        said = run_until_failed(here, scene, writer, two_calls(writer, other, scene))
+        assert "the writer was called twice for batch 0" in said
+        assert "with writer.batch(df, batch_id) as batch" in said
+    assert not read_committed(scene.plan.bootstrap, scene.plan.right)
+    writer = writer_of(scene)
+    run(here, scene, writer, in_one_block(writer, scene))
+    assert_complete(scene)
+
+
+def numbered(df: DataFrame, number: int, scene: Scene) -> DataFrame:
+    values = text(df).withColumn("value", sf.concat(sf.lit(f"{number}-"), "value"))
+    return with_topic(values, scene.plan.left)
+
+
+def in_blocks(writer: Pipeline, scene: Scene, *blocks: range) -> EachBatch:
+    """A block for each of several ranges of writes."""
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        for numbers in blocks:
+            with writer.batch(df, batch_id) as batch:
+                for number in numbers:
+                    batch.write(numbered(df, number, scene))
+
+    return each
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_what_is_missing_is_counted_by_the_first_of_two_calls(
+    here: InProcess, make_small_scene: SmallScene, first: int
+) -> None:
+    scene = make_small_scene(COUNT)
+    writer = writer_of(scene)
+    said = run_until_failed(here, scene, writer, in_blocks(writer, scene, range(first), range(first, 3)))
+    assert "the writer was called twice" in said
+    writer = writer_of(scene)
+    run(here, scene, writer, in_blocks(writer, scene, range(3)))
+    found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
+    assert found == Counter(f"{number}-{n}" for number in range(3) for n in range(COUNT))
+
+
+def test_two_pipelines_may_be_written_in_one_function(
+    here: InProcess, make_small_scene: SmallScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each has a transaction of its own, and a batch that one of them has committed is not written again by it."""
+    scene, neighbour = make_small_scene(COUNT, batch_records=BATCH), make_small_scene(0)
+    for point, passes in ((Step.COMMITTED, 2), (Step.COMMITTED, 1)):
+        first, second = writer_of(scene), writer_of(neighbour)
+        with dying_at(point, passes=passes):
+            run_until_failed(here, scene, first, two_calls(first, second, scene))
+    first, second = writer_of(scene), writer_of(neighbour)
+    run(here, scene, first, two_calls(first, second, scene))
+    assert_complete(scene)
+    assert f"the sink's pipeline is '{neighbour.plan.pipeline}', and the source's option" in caplog.text
+
+
+def test_a_block_without_writes_is_a_batch_with_nothing_to_write(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(COUNT)
+    writer = writer_of(scene)
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        with writer.batch(df, batch_id):
+            pass
+
+    run(here, scene, writer, each)
+    assert sum(scene.check.committed().values()) == COUNT
+    assert not read_committed(scene.plan.bootstrap, scene.plan.left)
+
+
+def test_a_block_that_raises_writes_nothing(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(COUNT)
+    writer = writer_of(scene)
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        with writer.batch(df, batch_id) as batch:
+            batch.write(text(df), topic=scene.plan.left)
+            raise RuntimeError("not today")
+
+    assert "not today" in run_until_failed(here, scene, writer, each)
+    assert not read_committed(scene.plan.bootstrap, scene.plan.left)
+    run(here, scene, writer, in_one_block(writer, scene))
+    assert_complete(scene)
+
+
+def test_a_block_that_is_never_ended_is_told_and_holds_up_nobody(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(COUNT, batch_records=BATCH)
+    writer = writer_of(scene)
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        writer.batch(df, batch_id).__enter__().write(text(df), topic=scene.plan.left)
+
+    assert "batch 0 of query" in (said := run_until_failed(here, scene, writer, each))
+    assert "failed and was not written" in said
+    scene.delete_checkpoint()
+    run(here, scene, writer, in_one_block(writer, scene))
+    assert_complete(scene)
+
+
+def test_the_writer_is_not_called_inside_of_its_block(here: InProcess, make_small_scene: SmallScene) -> None:
+    scene = make_small_scene(COUNT)
+    writer = writer_of(scene)
+
+    def each(df: DataFrame, batch_id: int) -> None:
+        with writer.batch(df, batch_id):
+            writer(with_topic(text(df), scene.plan.left), batch_id)
+
+    assert "call batch.write(rows), not the writer" in run_until_failed(here, scene, writer, each)
+    assert not read_committed(scene.plan.bootstrap, scene.plan.left)

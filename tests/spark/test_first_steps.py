@@ -1,0 +1,119 @@
+"""What a newcomer does first works as it is written: in an environment that is not activated, in a plain session.
+
+Each program runs in a process of its own, with a `python3` in its PATH that has no fencepost, as the system's has none.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+TIMEOUT_S = 220
+#: What an activated environment, or another test's session, would have set.
+LEFT_OUT = re.compile(r"PYSPARK_.*|SPARK_HOME|JAVA_HOME|PYTHONPATH|VIRTUAL_ENV")
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` of an environment with a Python of this version, and nothing else."""
+    home = tmp_path_factory.mktemp("bare")
+    venv.create(home, symlinks=True, with_pip=False)
+    return home / "bin"
+
+
+def run(program: str, directory: Path, bare: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+    script = directory / "program.py"
+    script.write_text(program)
+    kept = {name: value for name, value in os.environ.items() if not LEFT_OUT.fullmatch(name)}
+    environment = {**kept, "PATH": f"{bare}:/usr/bin:/bin", "SPARK_LOCAL_IP": "127.0.0.1", **more}
+    return subprocess.run(
+        [sys.executable, str(script)],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def first_snippet(document: str, heading: str) -> str:
+    """The first Python under a heading."""
+    text = (ROOT / document).read_text()
+    found = re.search(r"```python\n(.*?)```", text[text.index(f"\n{heading}\n") :], re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_first_snippet_of_the_readme_runs(tmp_path: Path, bare: Path) -> None:
+    ran = run(first_snippet("README.md", "## On Spark"), tmp_path, bare)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert re.search(r"invoices *\|\{\"purchaseId\":1,\"userId\":7,\"totalPrice\":20\.0\}", ran.stdout)
+    assert re.search(r"shipments *\|\{\"purchaseId\":1,\"userFullName\":\"Ada\",\"quantity\":2\}", ran.stdout)
+
+
+def test_the_first_snippet_of_the_page_on_spark_runs(tmp_path: Path, bare: Path) -> None:
+    ran = run(first_snippet("docs/spark.md", "## A first pipeline"), tmp_path, bare)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert "SinkProgress(pipeline='shop'" in ran.stdout
+    assert "records=1000" in ran.stdout
+
+
+LATE = """
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+
+import tempfile
+import fencepost
+from fencepost.spark import register, write, write_stream
+
+broker = fencepost.Broker().start()
+broker.create_topic("in")
+broker.create_topic("out")
+servers = broker.bootstrap_servers
+write(spark.range(10).selectExpr("CAST(id AS STRING) AS value"), bootstrap_servers=servers, topic="in")
+register(spark)
+rows = (spark.readStream.format("fencepost").option("kafka.bootstrap.servers", servers).option("subscribe", "in")
+        .option("pipeline", "late").load())
+query = write_stream(rows.select("value"), topic="out", checkpoint=tempfile.mkdtemp(), trigger={"availableNow": True})
+query.awaitTermination()
+found = spark.read.format("fencepost").option("kafka.bootstrap.servers", servers).option("subscribe", "out").load()
+print("found", found.count())
+"""
+
+
+def test_a_session_that_was_there_before_the_import_is_served_after_register(tmp_path: Path, bare: Path) -> None:
+    ran = run(LATE, tmp_path, bare)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert "found 10" in ran.stdout
+
+
+ELSEWHERE = """
+import fencepost
+from fencepost.errors import ConfigError
+from fencepost.spark import write
+from pyspark.sql import SparkSession
+
+broker = fencepost.Broker().start()
+broker.create_topic("in")
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    rows = spark.range(10).selectExpr("CAST(id AS STRING) AS value")
+    write(rows, bootstrap_servers=broker.bootstrap_servers, topic="in")
+except ConfigError as error:
+    print(error)
+"""
+
+
+def test_a_python_of_the_users_wins_and_is_told_what_it_lacks(tmp_path: Path, bare: Path) -> None:
+    ran = run(ELSEWHERE, tmp_path, bare, PYSPARK_PYTHON=str(bare / "python"))
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert ran.stdout.startswith("Spark's Python workers cannot import fencepost: ")
+    assert "set PYSPARK_PYTHON" in ran.stdout

@@ -1,0 +1,76 @@
+"""Which topic a position belongs to: by its id, or as far as leader epochs go."""
+
+import pytest
+
+from fencepost.client.cluster import Partition, Topic
+from fencepost.errors import Malformed
+from fencepost.spark.topic_identity import (
+    Identity,
+    identities_as_dict,
+    identity_of,
+    is_other,
+    parse_identities,
+    replaced_topics,
+)
+from fencepost.wire.codec import NULL_UUID
+
+OLD, NEW = "9vNo6AXTTDaBjM2LZOr3jg", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "other"),
+    [
+        (OLD, OLD, False),
+        (OLD, NEW, True),
+        (OLD, None, False),
+        (None, NEW, False),
+        ({0: 4, 1: 2}, {0: 4, 1: 3}, False),
+        ({0: 4, 1: 2}, {0: 4, 1: 0}, True),
+        ({0: 4}, {0: 4, 1: 0}, False),
+        ({0: 4, 1: 2}, {0: 4}, False),
+        ({0: 4}, {0: -1}, False),
+        ({0: 4}, NEW, False),
+        (OLD, {0: 0}, False),
+    ],
+    ids=[
+        "the same id",
+        "another id",
+        "nothing is known now",
+        "nothing was known",
+        "epochs that grew",
+        "an epoch that fell",
+        "a new partition",
+        "a partition without news",
+        "an epoch that the cluster does not tell",
+        "a cluster that has been upgraded",
+        "a cluster that has been downgraded",
+    ],
+)
+def test_two_topics_are_others_only_if_that_is_certain(was: Identity | None, now: Identity | None, other: bool) -> None:
+    assert is_other(was, now) is other
+
+
+def test_a_topic_is_its_id_as_kafkas_tools_print_it() -> None:
+    topic = Topic("t", bytes(15) + b"\2", False, {0: Partition(1, 7)})
+    assert identity_of(topic) == NEW
+
+
+def test_a_topic_without_an_id_is_the_epochs_of_its_leaders() -> None:
+    topic = Topic("t", NULL_UUID, False, {0: Partition(1, 7), 1: Partition(2, 3)})
+    assert identity_of(topic) == {0: 7, 1: 3}
+
+
+def test_what_is_gone_or_unknown_is_not_replaced() -> None:
+    assert replaced_topics({"a": OLD, "b": OLD, "c": OLD}, {"a": OLD, "b": NEW}) == {"b": OLD}
+
+
+def test_identities_survive_the_way_to_json_and_back() -> None:
+    found: dict[str, Identity] = {"b": {1: 2, 0: 4}, "a": OLD}
+    assert parse_identities(identities_as_dict(found)) == found
+    assert [*identities_as_dict(found)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("given", [5, [OLD], {"t": 5}, {"t": {"x": 1}}, {"t": {"0": None}}])
+def test_anything_else_is_malformed(given: object) -> None:
+    with pytest.raises(Malformed):
+        parse_identities(given)
