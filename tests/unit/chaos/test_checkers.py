@@ -191,6 +191,21 @@ def test_a_transactional_producers_order_outlasts_its_restart(script: Script):
     assert script.kinds() == {Kind.REORDERED}
 
 
+def test_an_incarnation_that_slept_before_its_first_transaction_fences_its_successor(script: Script):
+    script.committed("p1", ("a", 0, "x1"), incarnation=2)
+    script.committed("p1", ("a", 0, "x2"), incarnation=1)
+    script.drain("a", 0, (0, "x1"), (2, "x2"))
+    assert script.anomalies() == []
+
+
+def test_an_incarnation_that_writes_after_it_was_fenced_is_found(script: Script):
+    script.committed("p1", ("a", 0, "x1"), incarnation=1)
+    script.committed("p1", ("a", 0, "y1"), incarnation=2)
+    script.committed("p1", ("a", 0, "x2"), incarnation=1)
+    script.drain("a", 0, (0, "x1"), (2, "y1"), (4, "x2"))
+    assert script.kinds() == {Kind.REORDERED}
+
+
 def test_a_plain_producers_late_record_may_come_after_its_successors(script: Script):
     script.sends("s1", ("a", 0, "x1"))
     script.sends("s1", ("a", 0, "x2"), incarnation=2, x2=0)
