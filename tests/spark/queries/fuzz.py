@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,6 +64,7 @@ class Fuzz:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # also pytest's own, of a condition that never comes
+            traceback.print_exception(error)
             return f"{type(error).__name__}: {error}"
         finally:
             self.deaths += play.deaths

@@ -29,7 +29,6 @@ class Outside:
         self._bootstrap = bootstrap
         self._pipeline = pipeline
         self._outputs = outputs
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def records(self, *, chosen: bool = False) -> list[Seen]:
         """All that is committed, in the order of each partition, once no transaction is open.
@@ -62,8 +61,9 @@ class Outside:
         places = self._places(topics)
         if not places:
             return {}
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})  # one that was kept would not know new partitions
         asked = {where: OffsetSpec.latest() for where in places}
-        found = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
+        found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {(w.topic, w.partition): result.result(TIMEOUT_S).offset for w, result in found.items()}
 
     def written(self) -> dict[tuple[str, int], int]:
