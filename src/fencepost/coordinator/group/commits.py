@@ -3,7 +3,8 @@
 Expiry is Kafka's (KIP-211). Offsets of a group without members go when it has had none for
 `offsets.retention.minutes`; those of a consumer that is no member of anything, so long after their commit; those of a
 group with members, so long after their commit if nobody in it subscribes to the topic. Nothing goes that a
-transaction has yet to decide on. A group whose last offset goes while it is empty goes with it.
+transaction has yet to decide on. A group without members and offsets is removed by the same check, every
+`offsets.retention.check.interval.ms`, whatever took its last offset.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -100,12 +101,11 @@ def decide_delete_group(group: Group, offsets: Offsets) -> list[Record]:
 
 
 def decide_topics_deleted(machine: GroupMachine, topics: frozenset[str]) -> list[Record]:
+    """Groups stay, even those without members or offsets: `decide_expiry` removes them, as in Kafka."""
     records: list[Record] = []
     for group in machine.groups.values():
         gone = [where for where in sorted(machine.offsets.known(group.group_id)) if where.topic in topics]
         records += [commit_tombstone(group.group_id, where) for where in gone]
-        if gone and is_abandoned(group, machine.offsets, len(gone)):
-            records.append(group_tombstone(group.group_id))
     return records
 
 

@@ -5,7 +5,7 @@ concern a whole request are raised as KafkaError, those of one partition are in 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fencepost.clock import Clock, Handle
 from fencepost.coordinator.group.checks import check_commit, check_delete_offsets, check_txn_commit
@@ -120,9 +120,7 @@ class OffsetCoordinator:
         """A topic made later under the same name must not inherit offsets."""
         gone = frozenset(topics)
         for shard in self._shards:
-            groups = dict(shard.machine.groups)
             self._clean_up(shard, decide_topics_deleted(shard.machine, gone))
-            self._forget_removed(shard, groups)
 
     def expire(self) -> None:
         retention_ms = self._settings.offsets_retention_minutes * 60_000
@@ -133,12 +131,8 @@ class OffsetCoordinator:
             for group in groups.values():
                 if not group.is_recorded and is_abandoned(group, shard.machine.offsets):
                     del shard.machine.groups[group.group_id]  # the log never heard of it
-            self._forget_removed(shard, groups)
-
-    def _forget_removed(self, shard: Shard[GroupMachine], groups: Mapping[str, Group]) -> None:
-        for group in groups.values():
-            if group.group_id not in shard.machine.groups:
-                self._forget(group)
+                if group.group_id not in shard.machine.groups:
+                    self._forget(group)
 
     def _check(self) -> None:
         try:

@@ -109,3 +109,33 @@ def test_a_group_that_nobody_joined_in_the_end_is_forgotten(play):
         assert world.log().log_end_offset == 0
 
     play(story)
+
+
+def test_a_group_whose_only_topic_was_deleted_stays_until_the_next_check(play):
+    async def story(world: World) -> None:
+        client = Client(world, "a")
+        await stable(world, client)
+        await world.commit(1, client.identity)
+        await client.leave()
+        world.groups.topics_deleted(["t"])
+        for _ in range(2):
+            assert world.state == "Empty"
+            assert await world.groups.offsets.fetch(GROUP, None) == []
+            world.restart()
+        await world.advance(CHECK_MS - 1)
+        assert world.state == "Empty"
+        await world.advance(1)
+        assert world.state == "none"
+
+    play(story)
+
+
+def test_a_group_that_has_a_member_again_outlives_the_check(play):
+    async def story(world: World) -> None:
+        await world.commit(1)
+        world.groups.topics_deleted(["t"])
+        await stable(world, Client(world, "a", session_ms=2 * CHECK_MS))
+        await world.advance(CHECK_MS)
+        assert world.state == "Stable"
+
+    play(story)
