@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.chaos.anomaly import Kind
-from fencepost.chaos.facts import READ_COMMITTED, READ_UNCOMMITTED
-from fencepost.chaos.network import Tamper
-from fencepost.chaos.plan import ClientSpec, Family, Fault, Role, available_faults, schedule
-from fencepost.chaos.report import Result
-from fencepost.chaos.run import Run, Settings
-from fencepost.chaos.targets import Ours
+from fencepost.lab.chaos.anomaly import Kind
+from fencepost.lab.chaos.facts import READ_COMMITTED, READ_UNCOMMITTED
+from fencepost.lab.chaos.network import Tamper
+from fencepost.lab.chaos.plan import ClientSpec, Family, Fault, Role, available_faults, schedule
+from fencepost.lab.chaos.report import Result
+from fencepost.lab.chaos.run import Run, Settings
+from fencepost.lab.kit.brokers import Ours
 from fencepost.wire import frame, messages
 from fencepost.wire.frame import RequestHeader
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from fencepost.chaos.anomaly import Kind
-from fencepost.chaos.checkers import check
-from fencepost.chaos.facts import READ_COMMITTED
-from fencepost.chaos.history import Function, Op, Status, load
-from fencepost.chaos.report import Result
-from fencepost.chaos.run import Run, Settings
+from fencepost.lab.chaos.anomaly import Kind
+from fencepost.lab.chaos.checkers import check
+from fencepost.lab.chaos.facts import READ_COMMITTED
+from fencepost.lab.chaos.history import Function, Op, Status, load
+from fencepost.lab.chaos.report import Result
+from fencepost.lab.chaos.run import Run, Settings
 
 SECONDS = float(os.environ.get("FENCEPOST_CHAOS_SECONDS", "12"))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from fencepost.chaos.clients.membership import GroupMember
 from fencepost.errors import ErrorCode
+from fencepost.lab.chaos.clients.membership import GroupMember
 from tests.clients.facade import Client, Consumer, Message, Producer, Refused, Sent, Spot
 
 TIMEOUT_S = 20.0

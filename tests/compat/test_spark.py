@@ -11,8 +11,8 @@ import pytest
 
 from bench.harness import brokers, java
 from bench.harness.brokers import Server
-from fencepost.scenarios import orders
-from fencepost.scenarios.orders import Action, Orders
+from fencepost.lab.scenarios import orders
+from fencepost.lab.scenarios.orders import Action, Orders
 from fencepost.spark.sink.steps import Step
 from tests.compat.tools import Tool
 from tests.conftest import APACHE_SETTINGS, unique

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from fencepost.chaos.clients.membership import GroupMember
 from fencepost.errors import ErrorCode
+from fencepost.lab.chaos.clients.membership import GroupMember
 from tests.faults.history import Copier, History, Outcome, Partition, Seen, Transaction, Write
 from tests.faults.raw import RETRY_INIT, RETRY_PRODUCE, Address, Kafka, Refused, Session
 

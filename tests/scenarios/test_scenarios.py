@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from fencepost.cli.main import main
 from fencepost.embedded import Broker
-from fencepost.scenarios.catalogue import choose
-from fencepost.scenarios.play import Player, Settings
-from fencepost.scenarios.scenario import Scenario
-from fencepost.scenarios.stage import NotYet, Stage
-from fencepost.scenarios.story import Ending, Kind, Result
+from fencepost.lab.scenarios.catalogue import choose
+from fencepost.lab.scenarios.play import Player, Settings
+from fencepost.lab.scenarios.scenario import Scenario
+from fencepost.lab.scenarios.stage import NotYet, Stage
+from fencepost.lab.scenarios.story import Ending, Kind, Result
 
 QUICK = [
     "lost-answer",

@@ -12,8 +12,8 @@ import click
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
-    from fencepost.chaos.plan import Family
-    from fencepost.chaos.run import Progress
+    from fencepost.lab.chaos.plan import Family
+    from fencepost.lab.chaos.run import Progress
 
 #: Where there is no terminal to draw on, a line now and then.
 LINE_INTERVAL_S = 10.0
@@ -66,7 +66,7 @@ def chaos(
       fencepost chaos --bootstrap localhost:9092
       fencepost chaos --kafka-lib .cache/kafka/lib --seconds 300
     """
-    from fencepost.chaos.run import Run, Settings, check_only
+    from fencepost.lab.chaos.run import Run, Settings, check_only
 
     if bootstrap and kafka_lib:
         raise click.UsageError("--bootstrap and --kafka-lib exclude each other")
@@ -93,7 +93,7 @@ def chaos(
 
 
 def _families(words: str) -> "frozenset[Family]":
-    from fencepost.chaos.plan import Family
+    from fencepost.lab.chaos.plan import Family
 
     if words.strip() == "none":
         return frozenset()

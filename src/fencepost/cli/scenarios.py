@@ -12,8 +12,8 @@ import click
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
-    from fencepost.scenarios.scenario import Scenario
-    from fencepost.scenarios.story import Item, Listener, Result
+    from fencepost.lab.scenarios.scenario import Scenario
+    from fencepost.lab.scenarios.story import Item, Listener, Result
 
 NEEDED = {"confluent_kafka": "confluent-kafka", "pyarrow": "pyarrow", "rich": "rich"}
 WIDTH = 100
@@ -39,7 +39,7 @@ def scenarios() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def ls(as_json: bool) -> None:
     """List the scenarios: number, name, what happens."""
-    from fencepost.scenarios.catalogue import scenarios as known
+    from fencepost.lab.scenarios.catalogue import scenarios as known
 
     found = known()
     if as_json:
@@ -76,9 +76,9 @@ def run(
 
     Without --bootstrap or --kafka-lib the broker is fencepost's own, with its data in a temporary directory.
     """
-    from fencepost.scenarios.catalogue import choose
-    from fencepost.scenarios.catalogue import scenarios as known
-    from fencepost.scenarios.play import Player, Settings
+    from fencepost.lab.scenarios.catalogue import choose
+    from fencepost.lab.scenarios.catalogue import scenarios as known
+    from fencepost.lab.scenarios.play import Player, Settings
 
     if bootstrap and kafka_lib:
         raise click.UsageError("--bootstrap and --kafka-lib exclude each other")
@@ -154,7 +154,7 @@ class _Display(_Silent):
         return self._item
 
     def _item(self, item: "Item") -> None:
-        from fencepost.scenarios.story import Fact, Step
+        from fencepost.lab.scenarios.story import Fact, Step
 
         if isinstance(item, Step):
             self._print(f"{item.number:3}. {item.text}", "cyan")

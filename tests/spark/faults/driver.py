@@ -9,9 +9,9 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fencepost.scenarios import orders
-from fencepost.scenarios.children import say
-from fencepost.scenarios.spark_job import await_end
+from fencepost.lab.kit.children import say
+from fencepost.lab.scenarios import orders
+from fencepost.lab.scenarios.spark_job import await_end
 from fencepost.shop.pipeline import shop
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def main() -> int:
     plan = Plan(**json.loads(sys.argv[1]))
     obey()
     conf = {
-        "spark.python.daemon.module": "fencepost.scenarios.spark_daemon",
+        "spark.python.daemon.module": "fencepost.lab.scenarios.spark_daemon",
         "spark.sql.streaming.pollingDelay": "10",
         **plan.conf,
     }

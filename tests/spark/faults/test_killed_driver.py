@@ -6,8 +6,8 @@ one more batch and dies at the next step. Nothing is torn at any time, and in th
 
 import pytest
 
-from fencepost.scenarios import orders
-from fencepost.scenarios.orders import Action, Orders
+from fencepost.lab.scenarios import orders
+from fencepost.lab.scenarios.orders import Action, Orders
 from fencepost.spark.sink.steps import Step
 from tests.spark.faults.scene import Scene
 

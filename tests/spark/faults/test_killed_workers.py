@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import IsolationLevel
 
-from fencepost.scenarios import orders
-from fencepost.scenarios.orders import Action, Orders
+from fencepost.lab.scenarios import orders
+from fencepost.lab.scenarios.orders import Action, Orders
 from fencepost.spark.home import link_spark
 from tests.conftest import RunningBroker, wait_until
 from tests.spark.faults.process import TIMEOUT_S, DriverProcess

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from fencepost.scenarios import orders
-from fencepost.scenarios.orders import Action, Orders
+from fencepost.lab.scenarios import orders
+from fencepost.lab.scenarios.orders import Action, Orders
 from tests.spark.faults import driver as program
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 

@@ -1,1 +1,0 @@
-"""The clients of a run, each in a process of its own: `python -m fencepost.chaos.clients.main SPEC`."""

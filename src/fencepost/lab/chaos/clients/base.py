@@ -1,0 +1,88 @@
+"""What all clients share: the spec they were started with, their history, their chance, and how they end.
+
+A client ends in one of three ways: when it is told to (SIGTERM, or whoever started it is gone), by `StartAgain` when
+its library says that this producer is of no more use, and by being killed. It never guesses an outcome.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fencepost.lab.chaos.history import Recorder
+from fencepost.lab.chaos.plan import ClientSpec
+
+#: The exit code that asks for a successor.
+START_AGAIN = 3
+#: How long one thing may take after the client was told to stop.
+LAST_CALL_S = 15.0
+
+
+class StartAgain(Exception):
+    """This client can do no more, and its successor can: fenced, or a fatal error of the library."""
+
+
+class Client(ABC):
+    def __init__(self, spec: ClientSpec) -> None:
+        self.spec = spec
+        self.rng = random.Random(f"{spec.seed}/{spec.incarnation}")
+        self.history = Recorder(Path(spec.history), spec.name, spec.incarnation)
+        self._stop = threading.Event()
+        self._stop_asked_s = 0.0
+        signal.signal(signal.SIGTERM, lambda *_: self._ask_to_stop())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which tells everybody
+        threading.Thread(target=self._watch_parent, daemon=True).start()
+
+    @abstractmethod
+    def run(self) -> None: ...
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    @property
+    def overdue(self) -> bool:
+        return self.stopping and time.monotonic() - self._stop_asked_s > LAST_CALL_S
+
+    def rest(self, mean_s: float) -> None:
+        self._stop.wait(min(self.rng.expovariate(1 / mean_s), 10 * mean_s))
+
+    def choose_writes(self, number: int) -> list[tuple[str, int, str]]:
+        """Topic, partition and value of every write of a transaction: several to several partitions."""
+        everywhere = [(topic, part) for topic, count in self.spec.topics.items() for part in range(count)]
+        chosen = self.rng.sample(everywhere, self.rng.randint(1, min(4, len(everywhere))))
+        places = [self.rng.choice(chosen) for _ in range(self.rng.randint(1, 8))]
+        return [(topic, part, self.value(number, k)) for k, (topic, part) in enumerate(places)]
+
+    def value(self, number: int, index: int) -> str:
+        return f"{self.spec.name}.{self.spec.incarnation}.{number}.{index}"
+
+    def _ask_to_stop(self) -> None:
+        self._stop_asked_s = time.monotonic()
+        self._stop.set()
+
+    def _watch_parent(self) -> None:
+        """Standard input is a pipe from the run: it ends when the run does, however that comes about."""
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        os._exit(1)
+
+
+def again(client: Client, call: Callable[[], Any], is_retriable: Callable[[Exception], bool]) -> None:
+    """While the library says that the same call may be repeated, which is all that one may do after a timeout."""
+    while True:
+        try:
+            call()
+            return
+        except Exception as error:
+            if not is_retriable(error):
+                raise
+            if client.overdue:
+                raise StartAgain("out of time") from error
+            time.sleep(0.02)

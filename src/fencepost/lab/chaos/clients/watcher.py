@@ -1,0 +1,40 @@
+"""Asks for the committed offsets of all groups, over and over, as anybody outside may."""
+
+import time
+
+from fencepost.client import Cluster
+from fencepost.client.cluster import TopicPartition
+from fencepost.client.groups import committed_offsets
+from fencepost.errors import ClientError
+from fencepost.lab.chaos.clients.base import Client
+from fencepost.lab.chaos.history import Function, Recorder, Status
+from fencepost.lab.chaos.plan import ClientSpec
+
+PAUSE_S = 0.2
+
+
+class Watcher(Client):
+    def run(self) -> None:
+        settings = {
+            "bootstrap.servers": self.spec.bootstrap,
+            "client.id": self.spec.name,
+            "request.timeout.ms": 2500,
+            "default.api.timeout.ms": 5000,
+            "socket.connection.setup.timeout.ms": 1500,
+        }
+        with Cluster(settings) as cluster:
+            while not self.stopping:
+                try:
+                    observe(cluster, self.spec, self.history)
+                except ClientError:
+                    pass  # reading changes nothing, so what failed is not worth a line
+                self.rest(PAUSE_S)
+
+
+def observe(cluster: Cluster, spec: ClientSpec, history: Recorder) -> None:
+    partitions = [TopicPartition(spec.source, index) for index in range(spec.topics[spec.source])]
+    for group in spec.groups:
+        began_ns = time.monotonic_ns()
+        found = committed_offsets(cluster, group, partitions)
+        offsets = [[*where, entry.offset] for where, entry in found.items()]
+        history.log(Function.COMMITTED, Status.OK, group=group, began=began_ns, offsets=offsets)

@@ -1,0 +1,309 @@
+"""One run: start everything, do harm for a while, heal, see that everybody gets on, drain, and check the history.
+
+Whatever happens, nothing that was started here is left running.
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fencepost.client import Cluster
+from fencepost.client.admin import NewTopic, create_topics, delete_topics
+from fencepost.errors import FencepostError
+from fencepost.lab.chaos import checkers, plan
+from fencepost.lab.chaos.crew import Crew, launch
+from fencepost.lab.chaos.facts import read_history
+from fencepost.lab.chaos.history import Function, Recorder, Status, load
+from fencepost.lab.chaos.nemesis import Nemesis
+from fencepost.lab.chaos.network import FAIR, Network, Tamper
+from fencepost.lab.chaos.plan import ClientSpec, Family, Role, Step
+from fencepost.lab.chaos.report import Counts, Result
+from fencepost.lab.chaos.tally import Tally
+from fencepost.lab.kit.brokers import ApacheKafka, Elsewhere, Ours, Target
+
+TICK_S = 0.2
+RECOVERY_TIMEOUT_S = 45.0
+#: Longer than any fault and what a client may need to come back from it.
+SILENCE_S = 30.0
+DRAIN_TIMEOUT_S = 500.0
+FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+
+class RunFailed(FencepostError):
+    """The run could not be carried out, so there is nothing to judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    seconds: float = 60.0
+    seed: int = 0
+    families: frozenset[Family] = frozenset(Family)
+    history: Path | None = None
+    bootstrap: str | None = None
+    kafka_library: Path | None = None
+
+    @property
+    def command(self) -> str:
+        words = ["fencepost chaos", f"--seed {self.seed}", f"--seconds {self.seconds:g}"]
+        if self.families != frozenset(Family):
+            words.append(f"--faults {','.join(sorted(self.families)) or 'none'}")
+        if self.bootstrap:
+            words.append(f"--bootstrap {self.bootstrap}")
+        if self.kafka_library:
+            words.append(f"--kafka-lib {self.kafka_library}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a run is doing, for the line that shows it."""
+
+    elapsed_s: float
+    phase: str
+    ops: int
+    ops_per_s: float
+    committed: int
+    aborted: int
+    unknown: int
+
+
+class Run:
+    """Tests replace `target` and `tamper`, and change specs, to show that what is broken is found."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        show: Callable[[Progress], None] = lambda _: None,
+        *,
+        target: Callable[[Path], Target] | None = None,
+        tamper: Tamper | None = None,
+        change_spec: Callable[[ClientSpec], ClientSpec] = lambda spec: spec,
+    ) -> None:
+        self._settings = settings
+        self._show = show
+        self._kept = settings.history is not None
+        self._directory = settings.history or Path(tempfile.mkdtemp(prefix="fencepost-chaos-"))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        if any(self._directory.iterdir()):
+            raise RunFailed(f"{self._directory} is not empty: a history needs a directory of its own")
+        self._target = (target or self._make_target)(self._directory / "broker")
+        self._network = Network(f"{settings.seed}/network", tamper)
+        self._prefix = f"chaos-{uuid.uuid4().hex[:8]}-" if settings.bootstrap else ""
+        self._change_spec = change_spec
+        self._recorder = Recorder(self._directory, "run")
+        self._tally = Tally(self._directory)
+        self._phase = "starting"
+        self._faults: Counter[str] = Counter()
+        self._notes: list[str] = []
+        self._watches = False
+        self._silent: Counter[str] = Counter()
+        self._broker_back_ns = 0
+        self._rate: tuple[float, int, float] = (0.0, 0, 0.0)
+
+    def execute(self) -> Result:
+        began_s = self._began_s = time.monotonic()
+        with self._network:
+            try:
+                self._target.start()
+                way = self._network.way_to(self._target.address)
+                specs = plan.clients(self._settings.seed, str(way), str(self._directory), self._prefix)
+                self._specs = [self._change_spec(spec) for spec in specs]
+                self._create_topics()
+                self._crew = Crew(self._specs)
+                try:
+                    self._harm()
+                    self._recover()
+                    self._phase = "stopping"
+                    stubborn = self._crew.stop_all()
+                    if stubborn:
+                        self._notes.append(f"killed because they did not stop when asked: {', '.join(stubborn)}")
+                finally:
+                    self._crew.kill_all()
+                self._drain()
+                self._look_at_the_log()
+                self._delete_topics()
+            finally:
+                self._target.close()
+        return self._judge(time.monotonic() - began_s)
+
+    # -- phases ------------------------------------------------------------------------------------------------------
+
+    def _harm(self) -> None:
+        self._crew.start_all()
+        self._nemesis = Nemesis(self._target, self._network, self._crew, self._sleep)
+        faults = plan.available_faults(self._settings.families, owns_broker=self._target.owns_broker)
+        self._phase = "none"
+        self._watches = True
+        deadline = time.monotonic() + self._settings.seconds
+        for step in plan.schedule(self._settings.seed, self._settings.seconds, faults):
+            self._sleep(step.wait_s)
+            if time.monotonic() > deadline:
+                break
+            self._do(step)
+        self._watches = False
+        if self._silent:
+            told = ", ".join(f"{name} ({count} times)" for name, count in sorted(self._silent.items()))
+            self._notes.append(f"killed and started anew after {SILENCE_S:.0f} s without progress: {told}")
+
+    def _do(self, step: Step) -> None:
+        self._phase = str(step)
+        self._faults[step.fault.value] += 1
+        self._recorder.log(Function.FAULT, Status.INVOKE, what=self._phase)
+        self._nemesis.carry_out(step)
+        if step.fault.needs_broker:
+            self._broker_back_ns = time.monotonic_ns()
+        self._recorder.log(Function.FAULT, Status.OK, what=self._phase)
+        self._phase = "none"
+
+    def _recover(self) -> None:
+        """Once the faults are over everybody gets on with its work. One that does not is started anew, and told of."""
+        self._phase = "healing"
+        self._network.change(FAIR)
+        self._crew.wake_zombies()
+        slow = self._await_progress(self._crew.names)
+        if slow:
+            self._notes.append(
+                f"made no progress in {RECOVERY_TIMEOUT_S:.0f} s after the faults were over: {', '.join(slow)}"
+            )
+            for name in slow:
+                self._crew.kill(name)
+                self._crew.start(name)
+        for name in self._await_progress(slow):
+            what = f"{name} makes no progress after the faults are over, not even when started anew"
+            self._recorder.log(Function.STUCK, Status.INFO, what=what)
+
+    def _await_progress(self, names: list[str]) -> list[str]:
+        since_ns = time.monotonic_ns()
+        deadline = time.monotonic() + RECOVERY_TIMEOUT_S
+        while names and time.monotonic() < deadline:
+            self._sleep(TICK_S)
+            names = [name for name in names if self._tally.last_ns.get(name, 0) <= since_ns]
+        return names
+
+    def _drain(self) -> None:
+        self._phase = "draining"
+        spec = replace(
+            self._specs[0], name="drain", role=Role.DRAIN, bootstrap=str(self._target.address), incarnation=1
+        )
+        child = launch(spec)
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
+        try:
+            while not child.has_ended:
+                if time.monotonic() > deadline:
+                    raise RunFailed(f"draining took longer than {DRAIN_TIMEOUT_S:.0f} s; see {self._directory}")
+                self._tick()
+                time.sleep(TICK_S)
+        finally:
+            child.end()
+        if child.process.returncode != 0:
+            raise RunFailed(f"draining failed; see {self._directory}:\n{child.errors.read_text()[-3000:]}")
+
+    def _judge(self, seconds: float) -> Result:
+        self._phase = "checking"
+        self._tick()
+        self._recorder.close()
+        facts = read_history(load(self._directory))
+        anomalies = checkers.check_facts(facts)
+        self._notes += [f"a client crashed: {text.strip()}" for text in self._crew.crashes]
+        keep = self._kept or bool(anomalies) or bool(self._crew.crashes)
+        if not keep:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        return Result(
+            target=self._target.name,
+            seed=self._settings.seed,
+            seconds=seconds,
+            command=self._settings.command,
+            counts=Counts.of(facts),
+            anomalies=anomalies,
+            history=self._directory if keep else None,
+            faults=self._faults,
+            client_starts=self._crew.starts,
+            notes=self._notes,
+        )
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def _make_target(self, directory: Path) -> Target:
+        if self._settings.bootstrap:
+            return Elsewhere(self._settings.bootstrap)
+        if self._settings.kafka_library:
+            return ApacheKafka(self._settings.kafka_library.resolve(), directory)
+        return Ours(directory)
+
+    def _topics(self) -> dict[str, NewTopic]:
+        spec = self._specs[0]
+        topics = {**spec.topics, spec.target: spec.target_partitions}
+        return {name: NewTopic(count, configs=FOREVER) for name, count in topics.items()}
+
+    def _create_topics(self) -> None:
+        with Cluster(str(self._target.address)) as cluster:
+            create_topics(cluster, self._topics())
+
+    def _delete_topics(self) -> None:
+        """Of a cluster that is not ours nothing is left but what groups and transactional ids leave behind."""
+        if not self._target.owns_broker:
+            with Cluster(str(self._target.address)) as cluster:
+                delete_topics(cluster, self._topics())
+
+    def _look_at_the_log(self) -> None:
+        if "Traceback (most recent call last)" in self._target.log:
+            self._recorder.log(Function.SURPRISE, Status.INFO, what=f"the broker stumbled:\n{self._target.log[-5000:]}")
+
+    def _sleep(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            self._tick()
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return
+            time.sleep(min(left_s, TICK_S))
+
+    def _tick(self) -> None:
+        if self._phase not in ("stopping", "draining", "checking"):
+            self._crew.tend()
+            self._see_that_the_broker_lives()
+        self._tally.update()
+        if self._watches:
+            self._wake_the_silent()
+        now_s, ops, per_s = self._rate
+        elapsed_s = time.monotonic() - self._began_s
+        if elapsed_s - now_s >= 2:
+            self._rate = elapsed_s, self._tally.ops, (self._tally.ops - ops) / (elapsed_s - now_s)
+        told = self._tally.transactions
+        committed, aborted, unknown = told[Status.OK], told[Status.FAIL], told[Status.INFO]
+        self._show(Progress(elapsed_s, self._phase, self._tally.ops, per_s, committed, aborted, unknown))
+
+    def _wake_the_silent(self) -> None:
+        """A client library may wait for ever after a fault; the run would test less and less. The note tells of it."""
+        # Nobody gets anything done without a broker, and some brokers take long to come back.
+        last_ns = {name: max(self._tally.last_ns.get(name, 0), self._broker_back_ns) for name in self._crew.names}
+        for name in self._crew.silent(last_ns, SILENCE_S):
+            if self._nemesis.broker_is_down:
+                return
+            self._silent[name] += 1
+            self._crew.kill(name)
+            self._crew.start(name)
+
+    def _see_that_the_broker_lives(self) -> None:
+        if not self._nemesis.broker_is_down and not self._target.is_running:
+            self._recorder.log(Function.SURPRISE, Status.INFO, what=f"the broker ended by itself: {self._target.log}")
+            self._target.start()
+
+
+def check_only(directory: Path) -> Result:
+    """The checkers over a history that was kept."""
+    began_s = time.monotonic()
+    ops = load(directory)
+    if not ops:
+        raise RunFailed(f"there is no history in {directory}")
+    facts = read_history(ops)
+    anomalies = checkers.check_facts(facts)
+    seconds = time.monotonic() - began_s
+    command = f"{sys.argv[0]} chaos --check {directory}"
+    return Result(str(directory), None, seconds, command, Counts.of(facts), anomalies, directory)

@@ -1,0 +1,38 @@
+"""Every scenario, in the order in which they are listed and played."""
+
+import importlib
+from collections.abc import Iterable
+
+from fencepost.errors import ConfigError
+from fencepost.lab.scenarios.scenario import Scenario
+
+MODULES = (
+    "idempotence",
+    "producer_restart",
+    "zombie",
+    "consumers",
+    "coordinators",
+    "hanging",
+    "spark_failures",
+    "pauses",
+    "spark_pauses",
+)
+
+
+def scenarios() -> list[Scenario]:
+    found: list[Scenario] = []
+    for module in MODULES:
+        found += importlib.import_module(f"fencepost.lab.scenarios.{module}").SCENARIOS
+    return sorted(found, key=lambda scenario: scenario.number)
+
+
+def choose(names: Iterable[str]) -> list[Scenario]:
+    """By name, or all of a number: `zombie`, `3`. ConfigError for what does not exist."""
+    known = scenarios()
+    chosen: list[Scenario] = []
+    for name in names:
+        fitting = [each for each in known if name in (each.name, str(each.number))]
+        if not fitting:
+            raise ConfigError(f"there is no scenario {name!r}; `fencepost scenarios ls` lists them")
+        chosen += [each for each in fitting if each not in chosen]
+    return chosen

@@ -1,0 +1,190 @@
+"""Scenario 4: the consuming side of the loop dies before and after the commit; downstream, consumers die and share."""
+
+from typing import Any
+
+from fencepost.client.cluster import TopicPartition
+from fencepost.client.identity import TransactionProtocol
+from fencepost.errors import ErrorCode
+from fencepost.lab.kit.children import Child
+from fencepost.lab.scenarios import downstream
+from fencepost.lab.scenarios.audit import Shop, check_exactly_once, committed
+from fencepost.lab.scenarios.loop import Point
+from fencepost.lab.scenarios.raw import RawProducer
+from fencepost.lab.scenarios.scenario import Scenario
+from fencepost.lab.scenarios.stage import Stage, ids_of
+from fencepost.shop import INVOICES
+
+#: What a member may ask for on any Kafka, and on one that we have started.
+SESSION_MS, SHORT_SESSION_MS = 6_000, 2_000
+
+
+def loop_dies(stage: Stage) -> None:
+    shop = Shop.open(stage)
+    shop.sell(stage, 10, 16)
+    plan = shop.plan(stage, timeout_ms=20_000).as_dict()
+    deaths = [Point.POLLED, Point.OFFSETS_SENT, Point.COMMITTED]
+    stage.random.shuffle(deaths)
+    for number, point in enumerate(deaths, 1):
+        when = {
+            Point.POLLED: "a purchase is in hand, nothing is sent",
+            Point.OFFSETS_SENT: "everything is sent, the commit is not",
+            Point.COMMITTED: "the transaction is committed, nothing else is done",
+        }[point]
+        program = stage.child(f"program {number}", "loop", {**plan, "stop_at": point, "stop_after": 1})
+        purchase = int(program.wait_for("at")["purchase"])
+        stage.tell(f"Run {number} has come to purchase {purchase}: {when}. kill -9.")
+        stage.show_epochs(stage.name("shop"))
+        program.kill()
+        stage.show_offsets(shop.group, shop.inputs(stage), stable=False)
+        stage.show_lso(*shop.outputs(stage))
+        seen = ids_of(stage.read(shop.invoices))
+        if point is Point.COMMITTED:
+            stage.check(purchase in seen, f"purchase {purchase} is invoiced, and stays so", seen)
+            offset = committed(stage, shop).get(0)
+            stage.check(offset == purchase, "its offset is committed with it", offset)
+        else:
+            stage.check(purchase not in seen, f"no reader sees an invoice of purchase {purchase}", seen)
+    stage.tell("A last run comes to the end.")
+    last = stage.child("last program", "loop", plan)
+    last.wait_for("done")
+    stage.show_log(stage.name("shop"))
+    stage.show_offsets(shop.group, shop.inputs(stage), stable=True)
+    stage.show_readers(shop.invoices, shop.shipments)
+    check_exactly_once(stage, shop)
+
+
+def downstream_dies(stage: Stage) -> None:
+    (topic,) = stage.topics(INVOICES)
+    where = TopicPartition(topic, 0)
+    group = stage.name("accounting")
+    producer = stage.producer(stage.protocols()[-1])
+    producer.init(stage.name("shop"))
+    first, aborted, second = ([f"{word} {n}" for n in range(stage.random.randint(2, 5))] for word in ("a", "x", "b"))
+    stage.tell(f"The shop commits {len(first)} invoices, aborts {len(aborted)}, commits {len(second)}.")
+    for values, commit in ((first, True), (aborted, False), (second, True)):
+        _write(stage, producer, [where], [values], commit=commit)
+    stage.show_log(stage.name("shop"))
+    stage.show_lso(where)
+    stage.show_readers(topic)
+    expected = [*first, *second]
+    stop = stage.random.randint(1, len(expected) - 2)
+    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage), stop).as_dict()
+    stage.tell(f"Accounting reads {stop} invoices and commits each, reads one more. kill -9.")
+    accounting = stage.child("accounting", "downstream", plan)
+    accounting.wait_for("at")
+    read_before = _values(accounting)
+    accounting.kill()
+    stage.note(f"it had read {', '.join(read_before)}")
+    stage.show_offsets(group, [where], stable=True)
+    stage.tell("A second one takes over, once the group has noticed.")
+    successor = stage.child("accounting again", "downstream", {**plan, "stop_after": -1})
+    left = len(expected) - stop
+    stage.eventually(lambda: len(_values(successor)) >= left, "the rest is read")
+    read_after = _values(successor)
+    stage.note(f"it reads {', '.join(read_after)}")
+    stage.check(
+        read_after == expected[stop:], "it goes on where the group's offset stands, and misses nothing", read_after
+    )
+    stage.check(read_before + read_after[1:] == expected, "together they read every invoice in order", read_before)
+    stage.check(not any(value.startswith("x") for value in read_before + read_after), "nobody saw an aborted invoice")
+    stage.note("the invoice read before the death is read again: what a reader does outside of Kafka is its own affair")
+    stage.eventually(
+        lambda: stage.view.committed(group, [where], stable=True)[str(where)] == _last_offset(successor) + 1,
+        "the offset is committed",
+    )
+    stage.show_offsets(group, [where], stable=True)
+
+
+def two_consumers(stage: Stage) -> None:
+    partitions = 2 * stage.random.randint(1, 2)
+    (topic,) = stage.topics(INVOICES, partitions=partitions)
+    group = stage.name("accounting")
+    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage)).as_dict()
+    stage.tell(f"Two members of one group read {partitions} partitions of {INVOICES}.")
+    members = [stage.child(name, "downstream", plan) for name in ("Anna", "Ben")]
+    each = partitions // 2
+
+    def shared() -> bool:
+        return all(len(_assigned(member)) == each for member in members)
+
+    stage.eventually(shared, "both have partitions")
+    for member in members:
+        stage.note(f"{member.name} has partitions {_assigned(member)}")
+    stage.tell("One transaction writes to all partitions.")
+    producer = stage.producer(stage.protocols()[-1])
+    producer.init(stage.name("shop"))
+    places = [TopicPartition(topic, n) for n in range(partitions)]
+    _write(stage, producer, places, [[f"{n}"] for n in range(partitions)], commit=True)
+    stage.show_log(stage.name("shop"))
+    stage.show_lso(*places)
+    stage.eventually(lambda: sum(len(_values(member)) for member in members) >= partitions, "everything is read")
+    for member in members:
+        stage.note(f"{member.name} reads the invoices {sorted(_values(member))}")
+        own = sorted(str(n) for n in _assigned(member))
+        stage.check(sorted(_values(member)) == own, f"{member.name} sees her or his partitions' part only", own)
+    together = sorted(value for member in members for value in _values(member))
+    stage.check(together == [str(n) for n in range(partitions)], "together they see all of the transaction", together)
+
+
+# -- inside ----------------------------------------------------------------------------------------------------------
+
+
+def _write(
+    stage: Stage, producer: RawProducer, places: list[TopicPartition], values: list[list[str]], *, commit: bool
+) -> None:
+    if producer.protocol is TransactionProtocol.V1:
+        producer.prepare(places)
+    codes = [producer.produce(where, each).code for where, each in zip(places, values, strict=True)]
+    codes.append(producer.end(commit=commit))
+    if any(codes):
+        stage.check(False, "the transaction is written", [ErrorCode(code).name for code in codes])
+    stage.eventually(
+        lambda: all(found.lso == found.end for found in stage.view.ends(places).values()), "markers are written"
+    )
+
+
+def _session_ms(stage: Stage) -> int:
+    return SHORT_SESSION_MS if stage.owns_broker else SESSION_MS
+
+
+def _events(child: Child, name: str) -> list[dict[str, Any]]:
+    return [event for event in list(child.events) if event["event"] == name]
+
+
+def _values(child: Child) -> list[str]:
+    return [event["value"] for event in _events(child, "read")]
+
+
+def _last_offset(child: Child) -> int:
+    return int(_events(child, "read")[-1]["offset"])
+
+
+def _assigned(child: Child) -> list[int]:
+    """The latest assignment."""
+    found = _events(child, "assigned")
+    return sorted(found[-1]["partitions"]) if found else []
+
+
+SCENARIOS = [
+    Scenario(
+        "loop-dies",
+        4,
+        "The consuming side of the loop dies before and after the commit",
+        "After recovery the app starts from the last committed offset, which is part of the transaction.",
+        loop_dies,
+    ),
+    Scenario(
+        "downstream-dies",
+        4,
+        "A downstream consumer dies; its successor goes on at the committed offset",
+        "In read_committed mode poll() only returns transactional messages which have been committed.",
+        downstream_dies,
+    ),
+    Scenario(
+        "two-consumers",
+        4,
+        "Two consumers of one group each see their partitions' part of a transaction",
+        "There is no guarantee that a single consumer reads all messages of a transaction: only its partitions'.",
+        two_consumers,
+    ),
+]

@@ -1,0 +1,64 @@
+"""A reader of invoices downstream: a member of a group, read_committed, committing after each record. To be killed.
+
+Runs as a process of its own (`python -m fencepost.lab.scenarios.downstream PLAN`) until it is ended.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fencepost.lab.kit.children import say, wait_here
+from fencepost.lab.scenarios.readers import silent
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    bootstrap: str
+    topic: str
+    group: str
+    session_ms: int
+    stop_after: int = -1  #: so many records are read and committed, then one more is read; -1 never stops
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def main() -> int:
+    from confluent_kafka import Consumer, TopicPartition
+
+    plan = Plan(**json.loads(sys.argv[1]))
+    consumer = Consumer(
+        {
+            "bootstrap.servers": plan.bootstrap,
+            "group.id": plan.group,
+            "session.timeout.ms": plan.session_ms,
+            "heartbeat.interval.ms": plan.session_ms // 5,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "partition.assignment.strategy": "range",
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        },
+        logger=silent,
+    )
+
+    def assigned(_: Any, partitions: list[TopicPartition]) -> None:
+        say("assigned", partitions=[each.partition for each in partitions])
+
+    consumer.subscribe([plan.topic], on_assign=assigned)
+    handled = 0
+    while True:
+        message: Any = consumer.poll(0.5)
+        if message is None or message.error() is not None:
+            continue
+        say("read", partition=message.partition(), offset=message.offset(), value=message.value().decode())
+        if handled == plan.stop_after:
+            wait_here("read")
+        consumer.commit(message=message, asynchronous=False)
+        handled += 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

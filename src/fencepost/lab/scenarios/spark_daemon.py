@@ -1,0 +1,31 @@
+"""`fencepost.spark.daemon` whose workers look for orders while they encode and after each write."""
+
+from typing import Any
+
+from fencepost.lab.scenarios import orders
+from fencepost.spark import daemon
+
+
+def obey() -> None:
+    """For workers only: a driver writes its ledger with the same class."""
+    from fencepost.client.encode import Encoder
+    from fencepost.client.writing import TransactionWriter
+
+    add, write = Encoder.add, TransactionWriter.write
+
+    def add_and_look(self: Encoder, rows: Any) -> Any:
+        orders.look(orders.ENCODING)
+        return add(self, rows)
+
+    def write_and_look(self: TransactionWriter, where: Any, blob: Any) -> None:
+        write(self, where, blob)
+        self.flush()
+        orders.look(orders.WRITTEN_SOME)
+
+    Encoder.add, TransactionWriter.write = add_and_look, write_and_look  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    daemon.preload()  # first, because it keeps libraries from starting threads
+    obey()
+    daemon.main()

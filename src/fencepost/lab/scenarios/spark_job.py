@@ -1,0 +1,110 @@
+"""The shop on Spark, a program that is killed and paused: `python -m fencepost.lab.scenarios.spark_job PLAN`.
+
+It is the shop's own pipeline, with topics of this run's own; it says in JSON lines when Spark runs, each step of each
+batch, and how it ended. Orders (`orders`) are carried out at each step.
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fencepost.lab.kit.children import say
+from fencepost.lab.scenarios import orders
+
+FAILED = 3
+TOLD_CHARACTERS = 1_000
+#: Behind it Spark tells what the query was, at length.
+QUERY_FOLLOWS = "=== Streaming Query ==="
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    bootstrap: str
+    pipeline: str
+    purchases: str
+    checkpoint: str
+    suffix: str = ""  #: of every output topic
+    batch_records: int = 200
+    master: str = "local[2,4]"
+    is_endless: bool = False
+    options: dict[str, str] = field(default_factory=dict)
+    conf: dict[str, str] = field(default_factory=dict)
+    log_file: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def start(spark: Any, plan: Plan) -> Any:
+    from pyspark.sql import functions
+
+    from fencepost.shop.pipeline import shop
+    from fencepost.spark import write_stream
+
+    purchases = (
+        spark.readStream.format("fencepost")
+        .option("kafka.bootstrap.servers", plan.bootstrap)
+        .option("subscribe", plan.purchases)
+        .option("kafka.group.id", plan.pipeline)
+        .option("startingOffsets", "committed")
+        .option("maxOffsetsPerTrigger", plan.batch_records)
+        .load()
+    )
+    outputs = shop(purchases)
+    if plan.suffix:
+        outputs = outputs.withColumn("topic", functions.concat(functions.col("topic"), functions.lit(plan.suffix)))
+    return write_stream(
+        outputs,
+        pipeline=plan.pipeline,
+        bootstrap_servers=plan.bootstrap,
+        checkpoint=plan.checkpoint,
+        trigger={"processingTime": "100 milliseconds"} if plan.is_endless else {"availableNow": True},
+        options=plan.options,
+    )
+
+
+def main() -> int:
+    from fencepost.spark.session import session
+    from fencepost.spark.sink import steps
+
+    plan = Plan(**json.loads(sys.argv[1]))
+
+    def hook(step: steps.Step, batch_id: int) -> None:
+        say("step", step=step.name, batch=batch_id)
+        orders.look(step.name)
+
+    steps.hook = hook
+    conf = {
+        "spark.python.daemon.module": "fencepost.lab.scenarios.spark_daemon",
+        "spark.sql.streaming.pollingDelay": "10",
+        "spark.sql.shuffle.partitions": "2",
+        **plan.conf,
+    }
+    spark = session("scenarios", plan.master, conf, log_file=plan.log_file or None)
+    say("spark")
+    return await_end(start(spark, plan))
+
+
+def await_end(query: Any) -> int:
+    """Say how it ended; gives the exit status."""
+    from pyspark.errors import StreamingQueryException
+
+    from fencepost.spark import progress
+
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        # The reasons stand at the left, among the stacks of Spark and Python and before the query.
+        reasons = str(error).partition(QUERY_FOLLOWS)[0].splitlines()
+        said = [line for line in reasons if line and not line.startswith((" ", "\t"))]
+        fenced = [line for line in said if "has been fenced" in line]
+        say("failed", error="\n".join(said)[-TOLD_CHARACTERS:], fenced=fenced[-1:])
+        return FAILED
+    sums = progress(query)
+    say("done", progress={} if sums is None else sums.as_dict())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
