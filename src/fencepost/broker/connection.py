@@ -1,22 +1,22 @@
 """One client's connection: frames in, answers out in the order of the requests, bounded memory whatever the client
 does.
 
-Order. A request whose handler waits holds back the requests behind it, as in Kafka. The exception is `Reply`: its work
-is done and only the disk is awaited, so the next request is served and its answer queues behind.
+Order. A request whose handler waits holds back the requests behind it, as in Kafka. The exception is a request whose
+work is done and which only waits for the disk: the next one is served, and its answer queues behind.
 
 Back-pressure. While the client does not read its answers, or a handler waits, nothing more is read from the socket.
 What came and is not yet whole is in `inbox`, what was answered and not yet taken in `outbox`.
 """
 
 import asyncio
-import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
-from fencepost.broker.dispatch import Call, Handler, Parts, Reply
+from fencepost.broker.dispatch import Call, Handler, Parts, Waiting
 from fencepost.broker.inbox import Inbox
 from fencepost.broker.outbox import Outbox
 from fencepost.errors import ErrorCode, KafkaError, Malformed
@@ -49,9 +49,9 @@ class Connection(asyncio.BufferedProtocol):
         self._client_host = ""
         self.last_active = 0.0
 
-        self._waiting: asyncio.Future[Any] | None = None  # the handler that holds back the requests behind it
+        self._waiting: Waiting | None = None  # the request that holds back those behind it
         self._backlog: deque[bytearray] = deque()  # whole frames that came while something held them back
-        self._replies: deque[Reply] = deque()  # answers in order, not all of them ready
+        self._replies: deque[Waiting] = deque()  # encoded answers in order, not all of them durable
         self._outbox: Outbox
         self._flushing = False  # a flush is due at the loop's next turn
         self._turn_ends = 0.0
@@ -73,10 +73,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
         self._node.disconnected(self)
-        waiting = self._waiting
-        # A coroutine is let finish: what it began (a commit, say) must not stop half-way because nobody listens.
-        if waiting is not None and not isinstance(waiting, asyncio.Task):
-            waiting.cancel()
+        if self._waiting is not None and self._waiting.abandon is not None:
+            self._waiting.abandon()
         self._backlog.clear()
         self._replies.clear()
         self._outbox.close()
@@ -167,51 +165,41 @@ class Connection(asyncio.BufferedProtocol):
                 self._answer(entry, call, cast(Any, entry.function)(call))
         except Malformed as error:
             self._hang_up(str(error))
-        except KafkaError as error:
-            self._answer_error(entry, call, error.code)
-        except Exception:
-            log.exception("%s failed", entry.api.name if entry else "a request")
-            self._answer_error(entry, call, ErrorCode.UNKNOWN_SERVER_ERROR)
+        except Exception as error:
+            self._refuse(entry, call, error)
 
     def _answer(self, entry: Handler, call: Call, answer: Any) -> None:
-        if isinstance(answer, list):
+        if isinstance(answer, Waiting):
+            if answer.holds_back:
+                self._waiting = answer
+                answer.when_done(partial(self._waited, entry, call, answer))
+            else:
+                self._replies.append(answer)
+                answer.when_done(self._replies_ready)
+        elif entry.raw is None:
+            self._reply([encode_response(entry.api, call.version, call.correlation_id, answer)])
+        elif answer is not None:
             self._reply(answer)
-        elif answer is None:
+
+    def _waited(self, entry: Handler, call: Call, waiting: Waiting) -> None:
+        self._waiting = None
+        if self._closed:
             return
-        elif isinstance(answer, Reply):
-            self._queue(answer)
-        elif isinstance(answer, Mapping):
-            self._reply([encode_response(entry.api, call.version, call.correlation_id, cast(Any, answer))])
-        else:
-            self._wait(entry, call, answer)
+        try:
+            self._answer(entry, call, waiting.result())
+        except asyncio.CancelledError:
+            self._hang_up("its request was cancelled")
+        except Malformed as error:
+            self._hang_up(str(error))
+        except Exception as error:
+            self._refuse(entry, call, error)
+        self._go_on()
 
-    def _wait(self, entry: Handler, call: Call, answer: Awaitable[Any]) -> None:
-        waiting = asyncio.ensure_future(answer) if inspect.iscoroutine(answer) else cast("asyncio.Future[Any]", answer)
-
-        def finished(future: "asyncio.Future[Any]") -> None:
-            self._waiting = None
-            if self._closed:
-                if not future.cancelled():
-                    future.exception()  # seen, so that asyncio does not complain
-                return
-            try:
-                self._answer(entry, call, future.result())
-            except Malformed as error:
-                self._hang_up(str(error))
-            except KafkaError as error:
-                self._answer_error(entry, call, error.code)
-            except asyncio.CancelledError:
-                self._hang_up("its request was cancelled")
-            except Exception:
-                log.exception("%s failed", entry.api.name)
-                self._answer_error(entry, call, ErrorCode.UNKNOWN_SERVER_ERROR)
-            self._go_on()
-
-        self._waiting = waiting
-        waiting.add_done_callback(finished)
-
-    def _answer_error(self, entry: Handler | None, call: Call, code: ErrorCode) -> None:
+    def _refuse(self, entry: Handler | None, call: Call, error: Exception) -> None:
         """The last resort: most handlers put errors where their response has room for them."""
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        if not isinstance(error, KafkaError):
+            log.error("%s failed", entry.api.name if entry else "a request", exc_info=error)
         fields = entry.api.response.fields if entry else []
         if entry and any(f.name == "error_code" and call.version in f.versions for f in fields):
             self._reply([encode_response(entry.api, call.version, call.correlation_id, {"error_code": code})])
@@ -220,17 +208,10 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- answers out --------------------------------------------------------------------------------------------------
 
-    def _queue(self, reply: Reply) -> None:
-        if reply.ready and not self._replies:
-            self._send(reply.parts)
-        else:
-            reply.on_ready = self._replies_ready
-            self._replies.append(reply)
-
     def _reply(self, parts: Parts) -> None:
         if self._replies:
-            reply = Reply(parts)
-            reply.ready = True
+            reply = Waiting()
+            reply.release(parts)
             self._replies.append(reply)
         else:
             self._send(parts)
@@ -238,8 +219,8 @@ class Connection(asyncio.BufferedProtocol):
     def _replies_ready(self) -> None:
         if self._closed:
             return
-        while self._replies and self._replies[0].ready:
-            self._send(self._replies.popleft().parts)
+        while self._replies and self._replies[0].done:
+            self._send(self._replies.popleft().result())
         # One sync of the disk releases many replies one after the other: they leave together.
         if not self._flushing:
             self._flushing = True

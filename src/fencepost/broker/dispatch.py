@@ -1,15 +1,18 @@
 """Which function answers which request. A handler declares its key and versions beside its code; ApiVersions is
 derived.
 
-A handler is given a `Call` and returns the response as a dict, or an awaitable of one when it has to wait; while it
-waits, later requests of the same connection wait too, which keeps the order that Kafka promises. A raw handler
-(Produce, Fetch) gets the bytes and returns the encoded parts itself.
+A handler is given a `Call` and returns the response as a dict, or a `Waiting` if the answer comes later. An `async`
+function is a handler that always waits. A raw handler (Produce, Fetch) gets the bytes and returns the encoded parts
+itself.
 """
 
+import asyncio
+import enum
 import functools
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,23 +27,71 @@ Response = Mapping[str, Any]
 Parts = list[Sized]
 
 
-class Reply:
-    """An encoded answer that may be sent once `ready`: its work is done, only its durability is awaited.
+class OnDisconnect(enum.Enum):
+    """What happens to a waiting request when its client goes away."""
 
-    Requests behind it on the same connection go on meanwhile, so that many share one sync of the disk.
+    FINISH = enum.auto()  #: it goes on: a commit, for instance, must not stop half-way
+    CANCEL = enum.auto()  #: it ends: it only waits for others, and nobody is left to answer
+
+
+class Waiting:
+    """An answer that comes later, through `release` or `fail`.
+
+    `abandon` is called if the client goes away first; without it the work goes on. Later requests of the connection
+    wait too, which keeps the order that Kafka promises. If the work is done and only the disk is awaited,
+    `holds_back` is False: later requests are served, so that many share one sync, and their answers queue behind.
     """
 
-    __slots__ = ("on_ready", "parts", "ready")
+    __slots__ = ("_answer", "_error", "_when_done", "abandon", "done", "holds_back")
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.ready = False
-        self.on_ready: Callable[[], None] | None = None
+    def __init__(self, abandon: Callable[[], object] | None = None, *, holds_back: bool = True) -> None:
+        self.abandon = abandon
+        self.holds_back = holds_back
+        self.done = False
+        self._answer: Any = None
+        self._error: BaseException | None = None
+        self._when_done: Callable[[], None] | None = None
 
-    def release(self) -> None:
-        self.ready = True
-        if self.on_ready is not None:
-            self.on_ready()
+    @classmethod
+    def on(cls, work: Coroutine[Any, Any, Any], on_disconnect: OnDisconnect = OnDisconnect.FINISH) -> "Waiting":
+        """Wait for what `work` returns."""
+        task = asyncio.ensure_future(work)
+        waiting = cls(task.cancel if on_disconnect is OnDisconnect.CANCEL else None)
+        task.add_done_callback(waiting._take)
+        return waiting
+
+    def release(self, answer: Any) -> None:
+        """`answer` is what the handler would have returned at once."""
+        self._answer = answer
+        self._finish()
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+        self._finish()
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        self._when_done = callback
+        if self.done:
+            callback()
+
+    def result(self) -> Any:
+        """The answer, or the error raised."""
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+    def _take(self, task: "asyncio.Task[Any]") -> None:
+        if task.cancelled():
+            self.fail(asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self.fail(error)
+        else:
+            self.release(task.result())
+
+    def _finish(self) -> None:
+        self.done = True
+        if self._when_done is not None:
+            self._when_done()
 
 
 class Call:
@@ -65,8 +116,8 @@ class Call:
         self.request = request
 
 
-Answer = Response | Awaitable[Response]
-RawAnswer = Parts | Reply | Awaitable["Parts | Reply | None"] | None  #: None: no answer at all
+Answer = Response | Waiting
+RawAnswer = Parts | Waiting | None  #: None: no answer at all
 
 
 @dataclass
@@ -95,11 +146,18 @@ class Handler:
 _REGISTRY: dict[int, Handler] = {}
 
 
-def handler(key: int, versions: tuple[int, int]) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
-    """Register a function that takes a decoded request and returns the response's fields."""
+def handler(
+    key: int, versions: tuple[int, int], on_disconnect: OnDisconnect = OnDisconnect.FINISH
+) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
+    """Register a function that takes a decoded request and returns the response's fields.
+
+    `on_disconnect` says what happens to an `async` one when its client goes away.
+    """
 
     def register(function: Callable[[Call], Any]) -> Callable[[Call], Any]:
-        _add(Handler(key, *versions, function, None))
+        waits = inspect.iscoroutinefunction(function)
+        answer = (lambda call: Waiting.on(function(call), on_disconnect)) if waits else function
+        _add(Handler(key, *versions, answer, None))
         return function
 
     return register

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fencepost.broker.dispatch import Call, handlers
+from fencepost.broker.dispatch import handlers
 from fencepost.broker.settings import Settings
 from fencepost.broker.topics import TopicRegistry
 from fencepost.clock import ManualClock
@@ -14,6 +14,7 @@ from fencepost.log.disk import Disk, SystemDisk
 from fencepost.log.partition import Origin, PartitionLog
 from fencepost.wire import messages
 from fencepost.wire.records import Record, encode_batch
+from tests.fakes import requests
 from tests.fakes.worker import ManualWorker
 
 NULL = messages.NULL_UUID
@@ -50,11 +51,8 @@ class World:
         self.open()
 
     def ask(self, key: int, version: int | None = None, **request: Any) -> Any:
-        entry = handlers()[key]
-        version = entry.last if version is None else version
-        decoded = entry.api.request.decode(version, entry.api.request.encode(version, request))
-        answer = entry.function(Call(self.node, version, 1, "test", "/127.0.0.1", decoded))
-        return entry.api.response.decode(version, entry.api.response.encode(version, answer))
+        version = handlers()[key].last if version is None else version
+        return requests.received(key, version, requests.send(self.node, key, version, request))
 
     def append(self, topic: str, partition: int = 0, count: int = 1) -> PartitionLog:
         """Write single records and sync them."""

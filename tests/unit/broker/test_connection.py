@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from fencepost.broker.connection import Connection
-from fencepost.broker.dispatch import Handler, Reply
+from fencepost.broker.dispatch import Handler, OnDisconnect, Waiting
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.disk import SystemDisk
 from fencepost.log.slices import FileSlice
@@ -168,7 +168,9 @@ def test_a_waiting_handler_holds_back_the_requests_behind_it_and_the_reading():
             await gate
             return {"error_code": 0}
 
-        connection, transport = connect(lambda call: slow(call) if call.correlation_id == 0 else {"error_code": 0})
+        connection, transport = connect(
+            lambda call: Waiting.on(slow(call)) if call.correlation_id == 0 else {"error_code": 0}
+        )
         feed(connection, request(0) + request(1) + request(2))
         assert answers(transport) == [] and not transport.reading
         gate.set_result(None)
@@ -184,21 +186,46 @@ def test_replies_wait_for_the_disk_without_holding_back_the_next_request_and_lea
     replies = []
 
     def raw(call, frame, body):
-        replies.append(Reply([encoded(call.correlation_id)]))
-        return replies[-1]
+        replies.append((Waiting(holds_back=False), [encoded(call.correlation_id)]))
+        return replies[-1][0]
+
+    def release(index):
+        reply, parts = replies[index]
+        reply.release(parts)
+        turn(connection)
 
     connection, transport = connect(raw=raw)
     feed(connection, request(0) + request(1) + request(2))
     assert len(replies) == 3 and transport.reading
-    replies[1].release()
-    turn(connection)
+    release(1)
     assert answers(transport) == []
-    replies[0].release()
-    turn(connection)
+    release(0)
     assert [i for i, _ in answers(transport)] == [0, 1]
-    replies[2].release()
-    turn(connection)
+    release(2)
     assert [i for i, _ in answers(transport)] == [2]
+
+
+@pytest.mark.parametrize(("on_disconnect", "finishes"), [(OnDisconnect.FINISH, True), (OnDisconnect.CANCEL, False)])
+def test_a_waiting_request_finishes_or_ends_with_its_connection_as_its_handler_says(on_disconnect, finishes):
+    async def scenario():
+        gate, finished = asyncio.get_running_loop().create_future(), []
+
+        async def slow():
+            await asyncio.shield(gate)
+            finished.append(True)
+            return {"error_code": 0}
+
+        connection, transport = connect(lambda call: Waiting.on(slow(), on_disconnect))
+        feed(connection, request(0))
+        await asyncio.sleep(0)
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        gate.set_result(None)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert bool(finished) is finishes and answers(transport) == []
+
+    asyncio.run(scenario())
 
 
 def test_a_client_that_does_not_read_is_not_read_from_and_gets_everything_when_it_does(tmp_path):

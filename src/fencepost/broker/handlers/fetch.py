@@ -5,12 +5,12 @@ id. Sessions (version 7) are in `fetch_sessions`. At least one batch is returned
 limit (KIP-74).
 """
 
-import asyncio
 from typing import Any
 
-from fencepost.broker.dispatch import Call, Parts, RawAnswer, raw_handler
+from fencepost.broker.dispatch import Call, Parts, RawAnswer, Waiting, raw_handler
 from fencepost.broker.fetch_sessions import Session, Wanted
 from fencepost.broker.leadership import check_leader_epoch
+from fencepost.clock import Handle
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.partition import Isolation, PartitionLog
 from fencepost.wire import fetch as wire
@@ -44,7 +44,9 @@ class Poll:
         self._max_bytes = min(request.max_bytes, call.broker.settings.fetch_max_bytes)
         self._isolation = Isolation(min(1, max(0, request.isolation_level)))
         self._logs: list[PartitionLog] = []
-        self._future: asyncio.Future[Parts]
+        self._watched: list[PartitionLog] = []
+        self._timer: Handle
+        self._waiting: Waiting
 
     def answer_now(self, *, time_is_up: bool = False) -> Parts | None:
         """The response, or None when waiting may still bring something."""
@@ -58,20 +60,12 @@ class Poll:
             answers = moved if self._incremental else answers
         return wire.encode_response(self._call.version, self._call.correlation_id, answers, session_id=session_id)
 
-    def wait(self) -> "asyncio.Future[Parts]":
-        loop = asyncio.get_running_loop()
-        self._future = loop.create_future()
-        timer = loop.call_later(self._max_wait_ms / 1000, self._time_is_up)
-        progress = self._call.broker.progress
-        logs = self._logs
-        progress.watch(self, logs)
-
-        def over(_: Any) -> None:
-            timer.cancel()
-            progress.forget(self, logs)
-
-        self._future.add_done_callback(over)
-        return self._future
+    def wait(self) -> Waiting:
+        self._waiting = Waiting(self._stop_watching)
+        self._timer = self._call.broker.clock.call_later(self._max_wait_ms, self._time_is_up)
+        self._watched = self._logs
+        self._call.broker.progress.watch(self, self._watched)
+        return self._waiting
 
     def look_again(self) -> None:
         self._resolve(self.answer_now())
@@ -80,8 +74,13 @@ class Poll:
         self._resolve(self.answer_now(time_is_up=True))
 
     def _resolve(self, parts: Parts | None) -> None:
-        if parts is not None and not self._future.done():
-            self._future.set_result(parts)
+        if parts is not None:
+            self._stop_watching()
+            self._waiting.release(parts)
+
+    def _stop_watching(self) -> None:
+        self._timer.cancel()
+        self._call.broker.progress.forget(self, self._watched)
 
     def _read(self) -> tuple[list[PartitionAnswer], int, bool]:
         """All partitions' answers, their bytes, and whether one of them must not wait (an error, a divergence)."""

@@ -5,11 +5,8 @@ before one counts as a member (KIP-394), 5 static members (KIP-345), 9 a flag fo
 nothing to assign (KIP-814). A client that goes away while it waits takes its request back.
 """
 
-import asyncio
-
-from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.dispatch import Call, OnDisconnect, Response, handler
 from fencepost.coordinator.group.requests import Joined, JoinRequest, Protocol
-from fencepost.coordinator.group.waiting import abandonable
 
 FIRST_WITH_REBALANCE_TIMEOUT = 1
 FIRST_WITH_GIVEN_IDS = 4
@@ -17,12 +14,8 @@ FIRST_WITH_NULL_PROTOCOL = 7
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 
 
-@handler(11, versions=(0, 9))
-def join_group(call: Call) -> "asyncio.Future[Response]":
-    return abandonable(_join(call))
-
-
-async def _join(call: Call) -> Response:
+@handler(11, versions=(0, 9), on_disconnect=OnDisconnect.CANCEL)
+async def join_group(call: Call) -> Response:
     request, version = call.request, call.version
     has_rebalance_timeout = version >= FIRST_WITH_REBALANCE_TIMEOUT
     joined = await call.broker.groups.join(

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from fencepost.broker.dispatch import Call, RawAnswer, Reply, raw_handler
+from fencepost.broker.dispatch import Call, RawAnswer, Waiting, raw_handler
 from fencepost.broker.topic_names import INTERNAL_TOPICS
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log.partition import PartitionLog
@@ -51,11 +51,11 @@ def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
             return _answer(call, request, wire.error_results(request, error.code, error.message or None))
         if registered is not None:
             # The frame lies in a buffer that the next read overwrites.
-            return _append_when_registered(call, bytearray(frame), body, registered)
+            return Waiting.on(_append_when_registered(call, bytearray(frame), body, registered))
     return _append_all(call, request)
 
 
-async def _append_when_registered(call: Call, frame: bytearray, body: int, registered: Any) -> Any:
+async def _append_when_registered(call: Call, frame: bytearray, body: int, registered: Any) -> RawAnswer:
     request = wire.decode_request(call.version, memoryview(frame), body)
     try:
         await registered
@@ -108,8 +108,8 @@ def _answer(call: Call, request: ProduceRequest, results: list[Result]) -> RawAn
     return [wire.encode_response(call.version, call.correlation_id, results)]
 
 
-def _answer_when_durable(call: Call, results: list[Result], waits: Sequence[Durability]) -> Reply:
-    reply = Reply([])
+def _answer_when_durable(call: Call, results: list[Result], waits: Sequence[Durability]) -> Waiting:
+    answer = Waiting(holds_back=False)
     remaining = len(waits)
 
     def one_is_durable(index: int, future: "asyncio.Future[None]") -> None:
@@ -119,12 +119,11 @@ def _answer_when_durable(call: Call, results: list[Result], waits: Sequence[Dura
             results[index] = PartitionResult(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
         remaining -= 1
         if not remaining:
-            reply.parts = [wire.encode_response(call.version, call.correlation_id, results)]
-            reply.release()
+            answer.release([wire.encode_response(call.version, call.correlation_id, results)])
 
     for index, future in waits:
         future.add_done_callback(functools.partial(one_is_durable, index))
-    return reply
+    return answer
 
 
 def _not_writable(call: Call, topic: str | bytes, log: PartitionLog | None) -> KafkaError:

@@ -3,27 +3,19 @@
 From version 5 on the member says which protocol it believes the group has chosen, so that a mistake is noticed.
 """
 
-import asyncio
-
-from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.dispatch import Call, OnDisconnect, Response, handler
 from fencepost.coordinator.group.requests import SyncRequest
-from fencepost.coordinator.group.waiting import abandonable
 from fencepost.errors import ErrorCode
 
 FIRST_WITH_PROTOCOL = 5
 
 
-@handler(14, versions=(0, 5))
-def sync_group(call: Call) -> "Response | asyncio.Future[Response]":
+@handler(14, versions=(0, 5), on_disconnect=OnDisconnect.CANCEL)
+async def sync_group(call: Call) -> Response:
     request = call.request
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if call.version >= FIRST_WITH_PROTOCOL and not names_protocol:
         return {"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL}
-    return abandonable(_sync(call))
-
-
-async def _sync(call: Call) -> Response:
-    request = call.request
     synced = await call.broker.groups.sync(
         SyncRequest(
             group_id=request.group_id,

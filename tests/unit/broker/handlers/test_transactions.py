@@ -1,16 +1,16 @@
 """The transaction APIs as they go over the wire: requests and answers pass through their codecs, in every version."""
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fencepost.broker.dispatch import Call, handlers
+from fencepost.broker.dispatch import handlers
 from fencepost.coordinator.txn.decide import Producer
 from fencepost.errors import ErrorCode
+from tests.fakes import requests
 from tests.unit.coordinator.txn.rig import COMMIT, ID, P0, P1, V1, Rig, run
 
 INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, DESCRIBE_PRODUCERS, DESCRIBE, LIST = (
@@ -31,13 +31,7 @@ def sender(rig: Rig) -> Send:
     broker = SimpleNamespace(topics=rig.topics, transactions=rig.coordinator)
 
     async def send(key: int, version: int, request: dict[str, Any]) -> Any:
-        handler = handlers()[key]
-        assert handler.first <= version <= handler.last and handler.function is not None
-        decoded = handler.api.request.decode(version, bytes(handler.api.request.encode(version, request)))
-        answer = handler.function(Call(broker, version, 1, "client", "/127.0.0.1", decoded))
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return handler.api.response.decode(version, bytes(handler.api.response.encode(version, answer)))
+        return await requests.ask(broker, key, version, request)
 
     return send
 

@@ -1,15 +1,13 @@
 """The group APIs as clients speak them: every version goes in as bytes and comes out as bytes."""
 
-import asyncio
-import inspect
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fencepost.broker.dispatch import Call, handlers
+from fencepost.broker.dispatch import handlers
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.wire import messages
+from tests.fakes import requests
 from tests.unit.coordinator.group.support import GROUP, SESSION_MS, World, settle, subscription
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 11, 12, 13, 14
@@ -69,15 +67,7 @@ class Broker:
         self.transactions = Transactions()
 
     async def ask(self, key: int, version: int, **fields: Any) -> Any:
-        """Through both codecs, as a connection does it."""
-        api = messages.api(key)
-        request = api.request.decode(version, bytes(api.request.encode(version, fields)))
-        entry = handlers()[key]
-        assert entry.function is not None
-        answer: Any = entry.function(Call(self, version, 1, "client", "/127.0.0.1", request))  # type: ignore[arg-type]
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return api.response.decode(version, bytes(api.response.encode(version, answer)))
+        return await requests.ask(self, key, version, fields)
 
     async def join(self, version: int = 9, **changes: Any) -> Any:
         fields = {
@@ -173,19 +163,14 @@ def test_from_version_5_on_a_sync_names_the_protocol(play):
 def test_a_connection_that_is_lost_takes_its_join_back(play):
     async def story(broker: Broker) -> None:
         await broker.member()
-        request = messages.api(JOIN).request
         fields = {
             "group_id": GROUP, "session_timeout_ms": SESSION_MS, "member_id": "", "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": subscription("t")}],
         }  # fmt: skip
-        entry = handlers()[JOIN]
-        assert entry.function is not None
-        decoded = request.decode(1, bytes(request.encode(1, fields)))
-        answer: Any = entry.function(Call(broker, 1, 1, "client", "/h", decoded))  # type: ignore[arg-type]
-        assert not isinstance(answer, asyncio.Task)  # which a connection would let finish
+        answer = requests.send(broker, JOIN, 1, fields)
         await settle()
         assert len(members(broker)) == 2
-        answer.cancel()
+        answer.abandon()
         await settle()
         assert len(members(broker)) == 1
 
