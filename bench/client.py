@@ -24,14 +24,15 @@ from bench.harness import options as shared
 from bench.harness.arena import Arena, arena
 from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, ratio, spread
-from fencepost.client import Cluster, ProducerIdentity, TransactionProtocol, cluster
+from fencepost.client import Cluster, ProducerIdentity, TransactionProtocol
 from fencepost.client.decode import Decoder
 from fencepost.client.encode import Blob, Encoder, TopicShape
-from fencepost.client.offsets import Isolation, latest
+from fencepost.client.offsets import latest
 from fencepost.client.reading import read_range
 from fencepost.client.stamp import stamp
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
+from fencepost.wire import terms
 from fencepost.wire.compression import Compression
 
 SIZES = (100, 1000)
@@ -70,7 +71,7 @@ def cpu_s(work: Callable[[], object], repetitions: int) -> list[float]:
 
 
 def decode(data: bytes) -> int:
-    decoder = Decoder(cluster.TopicPartition("t", 0), 1 << 62)
+    decoder = Decoder(terms.TopicPartition("t", 0), 1 << 62)
     return sum(len(part) for part in decoder.columns(decoder.scan(memoryview(data), 0, ())))
 
 
@@ -107,15 +108,15 @@ def fill(server: Server, topic: str, count: int, size: int) -> None:
         with TransactionWriter(there, transaction.begin()) as writer:
             for first in range(0, count, BATCH_BYTES // size):
                 for blob in encoder.encode(rows(min(BATCH_BYTES // size, count - first), size)):
-                    writer.write(cluster.TopicPartition(topic, 0), blob.data)
+                    writer.write(terms.TopicPartition(topic, 0), blob.data)
         transaction.commit()
 
 
 def read_ours(server: Server, topic: str, count: int) -> float:
     before = time.perf_counter()
     with Cluster(server.bootstrap_servers) as there:
-        where = cluster.TopicPartition(topic, 0)
-        end = latest(there, [where], Isolation.READ_UNCOMMITTED)[where]
+        where = terms.TopicPartition(topic, 0)
+        end = latest(there, [where], terms.Isolation.READ_UNCOMMITTED)[where]
         got = sum(len(part) for part in read_range(there, where, 0, end))
     if got != count:
         raise RuntimeError(f"read {got} of {count} records")

@@ -35,11 +35,12 @@ ROWS_PER_TRANSACTION = 100_000
 
 def fill(server: Server, topic: str, records: int) -> None:
     """Purchases of the shop's, in transactions as the shop writes them."""
-    from fencepost.client.cluster import Cluster, TopicPartition
+    from fencepost.client.cluster import Cluster
     from fencepost.client.encode import Encoder, TopicShape
     from fencepost.client.transaction import SharedTransaction
     from fencepost.client.writing import TransactionWriter
     from fencepost.shop.purchases import purchase_rows
+    from fencepost.wire.terms import TopicPartition
 
     with Cluster(server.bootstrap_servers) as cluster:
         transaction = SharedTransaction(cluster, f"fill-{topic}")

@@ -26,7 +26,7 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, Self
 
-from fencepost.broker.directory import LOCK
+from fencepost.broker.data_directory import LOCK
 from fencepost.broker.settings import Settings
 from fencepost.errors import ErrorCode, FencepostError, KafkaError
 from fencepost.owned_process import OwnedProcess

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from fencepost.client import Cluster, ProducerIdentity
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.encode import Encoder, TopicShape
-from fencepost.client.offsets import Isolation, earliest, latest, partitions_of
+from fencepost.client.offsets import earliest, latest, partitions_of
 from fencepost.client.reading import read_range
 from fencepost.client.writing import TransactionWriter
 from fencepost.wire.compression import Compression
+from fencepost.wire.terms import Isolation, TopicPartition
 from tests.conftest import wait_until
 
 

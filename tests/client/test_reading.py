@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import TopicPartition
-from fencepost.client.offsets import Isolation, latest
+from fencepost.client.offsets import latest
 from fencepost.client.reading import OnDataLoss, read_range
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import GaveUp, OffsetsOutOfRange, TopicNotFound
 from fencepost.wire.compression import Compression
+from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.support import read_all, read_settled, settle, write
 from tests.conftest import RunningBroker, unique
 

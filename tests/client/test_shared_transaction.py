@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.client import Cluster, TransactionProtocol
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.groups import CommittedOffset, all_committed_offsets, committed_offsets
-from fencepost.client.offsets import Isolation
 from fencepost.client.registration import END_TXN
 from fencepost.client.transaction import AbortedBy, SharedTransaction
 from fencepost.errors import Fenced, GaveUp, InvariantBroken, OutcomeUnknown, TransactionFailed, TransactionTimedOut
+from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.proxy import Loses, Network, ProxiedCluster
 from tests.client.support import read, read_all, read_settled, write
 from tests.client.workers import commit_elsewhere, write_elsewhere

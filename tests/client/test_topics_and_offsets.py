@@ -13,10 +13,16 @@ from fencepost.client.admin import (
     max_message_bytes,
     topic_configs,
 )
-from fencepost.client.cluster import TopicPartition
-from fencepost.client.offsets import Isolation, at_times, earliest, latest, partitions_of, topics_matching
+from fencepost.client.offsets import (
+    at_times,
+    earliest,
+    latest,
+    partitions_of,
+    topics_matching,
+)
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Refused, TopicNotFound
+from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.support import write
 from tests.conftest import unique, wait_until
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterable, Sequence
 
 from fencepost.client import Cluster, ProducerIdentity
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.wire.records import Record, encode_batch
+from fencepost.wire.terms import TopicPartition
 
 JOIN_TIMEOUT_S = 100
 RECORDS_PER_BATCH = 100

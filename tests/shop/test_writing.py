@@ -5,13 +5,13 @@ import collections
 import pytest
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.offsets import latest
 from fencepost.client.reading import read_range
 from fencepost.errors import ConfigError, Fenced
 from fencepost.shop import PURCHASES
 from fencepost.shop.expected import parse_purchase
 from fencepost.shop.writing import PurchaseWriter
+from fencepost.wire.terms import TopicPartition
 
 
 def ids_in(cluster: Cluster) -> list[int]:

@@ -27,9 +27,9 @@ from typing import Any
 
 from crc32c import crc32c
 
-from fencepost.broker.topic_names import INTERNAL_TOPICS
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log.disk import Disk, File, write_fully
+from fencepost.wire.terms import INTERNAL_TOPICS
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from operator import attrgetter
 from fencepost.clock import Clock, Handle
 from fencepost.errors import Malformed
 from fencepost.log import checkpoint
-from fencepost.log.checkpoint import TopicPartition
 from fencepost.log.disk import Disk
 from fencepost.log.flush import Worker
 from fencepost.log.partition import PartitionLog
+from fencepost.wire.terms import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Checkpoints:
 
 
 def _positive(logs: Iterable[PartitionLog], offset: Callable[[PartitionLog], int]) -> Offsets:
-    return {(log.topic, log.partition): offset(log) for log in logs if offset(log) > 0}
+    return {TopicPartition(log.topic, log.partition): offset(log) for log in logs if offset(log) > 0}
 
 
 def _report(error: BaseException | None) -> None:

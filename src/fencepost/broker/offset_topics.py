@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fencepost.coordinator.group.commits import Results
-from fencepost.coordinator.group.records import TopicPartition
 from fencepost.coordinator.group.requests import OffsetToCommit
 from fencepost.errors import ErrorCode
 from fencepost.wire.messages import NULL_UUID
+from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
     from fencepost.broker.topics import Topic, TopicRegistry

@@ -4,10 +4,7 @@ import re
 
 from fencepost.errors import ErrorCode, KafkaError
 
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-#: Kafka's controllers keep their log under this name; here it does not exist, and nobody may take it.
+#: Kafka's controllers keep their log under this name. It does not exist here and cannot be created.
 CLUSTER_METADATA = "__cluster_metadata"
 
 MAX_LENGTH = 249

@@ -17,7 +17,7 @@ from pathlib import Path
 from fencepost.broker import topic_names
 from fencepost.broker.catalogue import Catalogue, Topic
 from fencepost.broker.checkpoints import Checkpoints
-from fencepost.broker.directory import DirectoryLock, Identity, load_identity, random_uuid
+from fencepost.broker.data_directory import DirectoryLock, Identity, load_identity, random_uuid
 from fencepost.broker.partition_directories import find_partitions
 from fencepost.broker.settings import Settings, Source
 from fencepost.clock import Clock
@@ -27,6 +27,7 @@ from fencepost.log.config import LogConfig
 from fencepost.log.disk import Disk
 from fencepost.log.flush import ThreadWorker, Worker
 from fencepost.log.partition import PartitionLog
+from fencepost.wire.terms import CONSUMER_OFFSETS, INTERNAL_TOPICS, TopicPartition
 
 __all__ = ["Topic", "TopicRegistry"]
 
@@ -161,7 +162,7 @@ class TopicRegistry:
     def _open_log(self, topic: Topic, partition: int, *, clean_shutdown: bool) -> PartitionLog:
         if self._worker is None:
             raise InvariantBroken("the topics are not open")
-        place = (topic.name, partition)
+        place = TopicPartition(topic.name, partition)
         log = PartitionLog.open(
             self._disk,
             os.path.join(self._directory, f"{topic.name}-{partition}"),
@@ -244,7 +245,7 @@ class TopicRegistry:
 
     @staticmethod
     def is_internal_name(name: str) -> bool:
-        return name in topic_names.INTERNAL_TOPICS
+        return name in INTERNAL_TOPICS
 
     def check_new(self, name: str, config: Mapping[str, str | None]) -> None:
         """KafkaError if a topic of this name or with these settings cannot be created."""
@@ -269,7 +270,7 @@ class TopicRegistry:
 
     def new(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
         """A topic as `create_all` takes it. One of the internal names gets what its coordinator relies on as well."""
-        if name in topic_names.INTERNAL_TOPICS:
+        if name in INTERNAL_TOPICS:
             config = {**self._internal_config(name), **config}
         return Topic(name, random_uuid(), partitions, dict(config))
 
@@ -287,10 +288,10 @@ class TopicRegistry:
         topic = self._catalogue.topics.get(name)
         if topic is not None:
             return topic
-        if name not in topic_names.INTERNAL_TOPICS:
+        if name not in INTERNAL_TOPICS:
             raise InvariantBroken(f"{name} is not an internal topic")
         settings = self._settings
-        offsets = name == topic_names.CONSUMER_OFFSETS
+        offsets = name == CONSUMER_OFFSETS
         count = settings.offsets_topic_num_partitions if offsets else settings.transaction_state_log_num_partitions
         return self.create(name, count, {})
 
@@ -403,7 +404,7 @@ class TopicRegistry:
 
     def _internal_config(self, name: str) -> dict[str, str]:
         settings = self._settings
-        offsets = name == topic_names.CONSUMER_OFFSETS
+        offsets = name == CONSUMER_OFFSETS
         size = settings.offsets_topic_segment_bytes if offsets else settings.transaction_state_log_segment_bytes
         compression = "producer" if offsets else "uncompressed"
         return {"cleanup.policy": "compact", "segment.bytes": str(size), "compression.type": compression}

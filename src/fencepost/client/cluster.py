@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from fencepost.client.connection import Connection
 from fencepost.client.outages import outages_of
@@ -29,14 +29,6 @@ FIRST_WITH_MANY_COORDINATORS = 4
 NO_LEADER = -1
 
 T = TypeVar("T")
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class Coordinates(enum.IntEnum):

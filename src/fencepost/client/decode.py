@@ -16,12 +16,12 @@ from crc32c import crc32c
 
 from fencepost.client import jit
 from fencepost.client.arrow import Bytes, Ints, Longs
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import Malformed
 from fencepost.wire.batch import ATTRIBUTES_OFFSET, COMPRESSION_MASK, CONTROL_FLAG, TRANSACTIONAL_FLAG
 from fencepost.wire.compression import Compression, decompress
 from fencepost.wire.fetch import Aborted
 from fencepost.wire.records import decode_marker
+from fencepost.wire.terms import TopicPartition
 
 #: Spark's timestamps are microseconds.
 TIMESTAMP = pa.timestamp("us", tz="UTC")

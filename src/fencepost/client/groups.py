@@ -7,9 +7,10 @@ answer is waited for. So what is read here cannot be overtaken by a commit that 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fencepost.client.cluster import Cluster, Coordinates, TopicPartition
+from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.errors import ErrorCode, Refused
 from fencepost.wire.codec import Message
+from fencepost.wire.terms import TopicPartition
 
 OFFSET_FETCH = 9
 FIRST_WITH_REQUIRE_STABLE = 7

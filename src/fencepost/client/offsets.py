@@ -1,28 +1,21 @@
 """Where partitions begin and end, what lies at a time, and which partitions there are."""
 
-import enum
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
 from fencepost.client.settings import Address
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
 from fencepost.wire.codec import Message
+from fencepost.wire.terms import Isolation, TopicPartition
 
 LIST_OFFSETS = 2
 FIRST_WITH_ISOLATION = 2
 
 LATEST, EARLIEST = -1, -2
 NOT_FOUND = -1
-
-
-class Isolation(enum.IntEnum):
-    """What a reader sees; the numbers are Kafka's."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1  #: up to the LSO, the first record of a transaction that is still open
 
 
 @dataclass(frozen=True, slots=True)

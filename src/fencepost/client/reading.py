@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 
 from fencepost.client.admin import topic_configs
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.connection import Connection, Pending
 from fencepost.client.decode import DEFAULT_BATCH_BYTES, Decoder
-from fencepost.client.offsets import Isolation, earliest, latest
+from fencepost.client.offsets import earliest, latest
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
 from fencepost.errors import ClientError, ConnectionLost, ErrorCode, Malformed, OffsetsOutOfRange, Refused
 from fencepost.wire.codec import NULL_UUID, Message
 from fencepost.wire.fetch import API_KEY as FETCH
 from fencepost.wire.fetch import FIRST_WITH_TOPIC_IDS, VERSIONS, Aborted
+from fencepost.wire.terms import Isolation, TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -7,12 +7,13 @@ Everything here may be done twice without harm, so it is repeated until the coor
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from fencepost.client.cluster import Cluster, Coordinates, TopicPartition
+from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.groups import CommittedOffset
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED
 from fencepost.errors import ErrorCode, Fenced, TransactionFailed
 from fencepost.wire.codec import Message
+from fencepost.wire.terms import TopicPartition
 
 PRODUCE, ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 0, 24, 25, 26, 28
 TRANSACTION_VERSION = "transaction.version"

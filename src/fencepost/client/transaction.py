@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeGuard
 
-from fencepost.client.cluster import Cluster, Coordinates, TopicPartition
+from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.groups import CommittedOffset
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.registration import (
@@ -48,6 +48,7 @@ from fencepost.errors import (
 )
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from fencepost.wire.codec import Message
+from fencepost.wire.terms import TopicPartition
 
 INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS = 22, 65
 FIRST_THAT_SAYS_WHO_IT_WAS = 3

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.connection import Connection, Pending
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.produce_parts import Records, produce_parts
@@ -23,6 +23,7 @@ from fencepost.client.stamp import Stamped, following, stamp
 from fencepost.errors import ConnectionLost, ErrorCode, Fenced, GaveUp, InvariantBroken, WriteFailed
 from fencepost.wire.codec import NULL_UUID, Buffer, Message
 from fencepost.wire.produce import FIRST_WITH_TOPIC_IDS
+from fencepost.wire.terms import TopicPartition
 
 #: A broker remembers the last five batches of a producer in a partition; more could not be told from repetitions.
 MAX_IN_FLIGHT = 5

@@ -17,7 +17,6 @@ answers from state that a not yet durable record made has to wait for that recor
 
 import asyncio
 import enum
-import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -25,9 +24,10 @@ from typing import Generic, Protocol, TypeVar
 from fencepost.clock import Clock
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.log.origin import Origin
-from fencepost.log.partition import Appended
+from fencepost.log.results import Appended
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from fencepost.wire.records import Record, decode_batch, decode_marker, encode_batch
+from fencepost.wire.terms import coordinator_partition
 
 logger = logging.getLogger(__name__)
 
@@ -200,13 +200,13 @@ class Shards(Generic[M]):
     def for_key(self, key: str) -> Shard[M]:
         """The shard that owns `key`, made if need be. Raises KafkaError when the topic cannot be created."""
         count = self._topics.ensure_internal(self.topic).partitions
-        partition = partition_for(key, count)
+        partition = coordinator_partition(key, count)
         return self._shards.get(partition) or self._open(partition, self._topics.log(self.topic, partition))
 
     def find(self, key: str) -> Shard[M] | None:
         """The shard that owns `key` if it holds anything: for questions, which must not create the topic."""
         topic = self._topics.get(self.topic)
-        return None if topic is None else self._shards.get(partition_for(key, topic.partitions))
+        return None if topic is None else self._shards.get(coordinator_partition(key, topic.partitions))
 
     def at(self, partition: int) -> Shard[M] | None:
         return self._shards.get(partition)
@@ -223,22 +223,6 @@ class Shards(Generic[M]):
             logger.debug("loaded %s-%d: %d batches", self.topic, partition, batches)
         self._shards[partition] = shard
         return shard
-
-
-@functools.lru_cache(maxsize=8192)
-def partition_for(key: str, count: int) -> int:
-    """The internal partition of a group or transactional id: Kafka's `abs(key.hashCode()) % count`."""
-    digest = java_hash(key)
-    return (0 if digest == -(2**31) else abs(digest)) % count
-
-
-def java_hash(text: str) -> int:
-    """Java's `String.hashCode`, which runs over UTF-16 code units."""
-    digest = 0
-    units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
-    for unit in units:
-        digest = (digest * 31 + unit) & 0xFFFFFFFF
-    return digest - 2**32 if digest & 0x80000000 else digest
 
 
 _FOR_CLIENTS = {

@@ -15,6 +15,7 @@ from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log import files
 from fencepost.log.disk import Disk
 from fencepost.log.flush import Worker
+from fencepost.wire.terms import TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -22,7 +23,6 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 VERSION = 0
-TopicPartition = tuple[str, int]
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
@@ -37,7 +37,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
         if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
             raise Malformed(f"{path} has another version or length than it says")
         entries = (line.rsplit(" ", 2) for line in lines[2:])
-        return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+        return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
     except (ValueError, IndexError):
         raise Malformed(f"{path} cannot be read") from None
 

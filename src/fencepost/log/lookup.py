@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from fencepost.log.origin import Isolation
 from fencepost.log.reading import readable_end
 from fencepost.log.segment import Segment
 from fencepost.wire.batch import BatchHeader
 from fencepost.wire.records import decode_batch
+from fencepost.wire.terms import Isolation
 
 #: Headers that one question may look at before it is given up: about a tenth of a second.
 WALK_BATCHES_MAX = 20_000

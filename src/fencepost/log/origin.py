@@ -1,4 +1,4 @@
-"""Who appends to a log and who reads from it."""
+"""Who appends to a log."""
 
 import enum
 
@@ -8,10 +8,3 @@ class Origin(enum.Enum):
 
     CLIENT = "client"  #: everything: a peer may send anything
     COORDINATOR = "coordinator"  #: our own records: producer epochs yes, sequences no, control batches allowed
-
-
-class Isolation(enum.IntEnum):
-    """As on the wire."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1

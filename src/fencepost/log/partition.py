@@ -21,15 +21,14 @@ from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log import checkpoint, lookup, maintenance, reading, recovery, validation
 from fencepost.log.cleaner import CleaningRun
 from fencepost.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
-from fencepost.log.directory import PartitionDirectory
 from fencepost.log.disk import Disk
 from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker, fresh
-from fencepost.log.origin import Isolation, Origin
+from fencepost.log.origin import Origin
+from fencepost.log.partition_directory import PartitionDirectory
 from fencepost.log.results import Appended, Fetched, ProducerState
 from fencepost.log.segment import UndoFailed
 from fencepost.log.segments import Segments
 from fencepost.log.tail import Tail
-from fencepost.log.txn_index import AbortedTransaction
 from fencepost.wire import batch as batches
 from fencepost.wire.batch import (
     ATTRIBUTES_OFFSET,
@@ -42,8 +41,7 @@ from fencepost.wire.batch import (
 )
 from fencepost.wire.frame import new_tuple
 from fencepost.wire.records import encode_marker
-
-__all__ = ["AbortedTransaction", "Appended", "Fetched", "Isolation", "Origin", "PartitionLog", "ProducerState"]
+from fencepost.wire.terms import Isolation
 
 logger = logging.getLogger(__name__)
 

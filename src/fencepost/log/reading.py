@@ -7,11 +7,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.log.origin import Isolation
 from fencepost.log.results import Fetched
 from fencepost.log.segment import Segment
 from fencepost.log.slices import FileSlice
 from fencepost.log.txn_index import AbortedTransaction
+from fencepost.wire.terms import Isolation
 
 if TYPE_CHECKING:
     from fencepost.log.partition import PartitionLog

@@ -9,9 +9,9 @@ import struct
 from fencepost.clock import Clock
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
-from fencepost.log.directory import PartitionDirectory
 from fencepost.log.epochs import LeaderEpochs
 from fencepost.log.flush import Mark
+from fencepost.log.partition_directory import PartitionDirectory
 from fencepost.log.producers import Producers
 from fencepost.log.segment import MAX_RELATIVE, Segment
 from fencepost.log.segments import Segments

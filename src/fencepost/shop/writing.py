@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fencepost.client.admin import max_message_bytes
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.encode import Blob, Encoder, TopicShape
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
@@ -20,6 +20,7 @@ from fencepost.shop import PURCHASES
 from fencepost.shop.purchases import FIRST_ID, purchase_rows
 from fencepost.spark import ledger
 from fencepost.wire.compression import Compression
+from fencepost.wire.terms import TopicPartition
 
 NAME = "shop-purchases"  #: in the ledger
 TRANSACTIONAL_ID = "fencepost-shop-purchases"

@@ -28,13 +28,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.client.admin import NewTopic, create_topics
-from fencepost.client.cluster import Cluster, TopicPartition
-from fencepost.client.offsets import Isolation, earliest, latest
+from fencepost.client.cluster import Cluster
+from fencepost.client.offsets import earliest, latest
 from fencepost.errors import Malformed, Unsupported
 from fencepost.spark.offsets_json import parse, positions_as_dict
 from fencepost.spark.topic_identity import Identity, identities_as_dict, parse_identities
 from fencepost.wire.codec import Buffer
 from fencepost.wire.records import Record, encode_batch
+from fencepost.wire.terms import Isolation, TopicPartition
 
 TOPIC = "fencepost.ledger"
 VERSION = 2

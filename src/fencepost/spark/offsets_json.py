@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import Malformed
 from fencepost.spark.topic_identity import Identities, identities_as_dict, parse_identities
+from fencepost.wire.terms import TopicPartition
 
 START_KEY, IDS_KEY, REPLACED_KEY, SKIPPED_KEY = "@from", "@ids", "@replaced", "@skipped"
 EXAMPLE = '{"topic": {"0": 23, "1": 45}}'

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import Malformed, Unsupported
 from fencepost.spark import ledger
 from fencepost.spark.ledger import LedgerEntry
 from fencepost.wire.records import Record, encode_batch
+from fencepost.wire.terms import TopicPartition
 from tests.conftest import unique
 
 WHERE = TopicPartition("purchases", 1)

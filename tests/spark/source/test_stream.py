@@ -12,8 +12,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from fencepost.client import Cluster
 from fencepost.client.admin import grow_topic
-from fencepost.client.cluster import TopicPartition
 from fencepost.spark.source.planner import lag_of
+from fencepost.wire.terms import TopicPartition
 from tests.conftest import wait_until
 from tests.spark.source.support import abort, commit, delete_records, fill
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from fencepost.client.cluster import Cluster, TopicPartition
-from fencepost.client.offsets import Isolation, latest
+from fencepost.client.cluster import Cluster
+from fencepost.client.offsets import latest
 from fencepost.spark.state import cache as caches
 from fencepost.spark.state.cache import Cache, cache_for
+from fencepost.wire.terms import Isolation, TopicPartition
 
 _ids = itertools.count()
 

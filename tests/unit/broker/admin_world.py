@@ -11,7 +11,8 @@ from fencepost.broker.topics import TopicRegistry
 from fencepost.clock import ManualClock
 from fencepost.errors import ErrorCode
 from fencepost.log.disk import Disk, SystemDisk
-from fencepost.log.partition import Origin, PartitionLog
+from fencepost.log.origin import Origin
+from fencepost.log.partition import PartitionLog
 from fencepost.wire import messages
 from fencepost.wire.records import Record, encode_batch
 from tests.fakes import requests

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from fencepost.broker.directory import META, decode_uuid, load_identity
+from fencepost.broker.data_directory import META, decode_uuid, load_identity
 from fencepost.broker.settings import Source
 from fencepost.errors import ConfigError, DataDirectoryLocked, ErrorCode, KafkaError, Malformed
 from fencepost.log.checkpoint import LOG_STARTS, RECOVERY_POINTS, read_offsets

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.decode import SCHEMA, SCHEMA_WITH_HEADERS, Decoder
 from fencepost.errors import Malformed
 from fencepost.wire import batch
 from fencepost.wire.compression import Compression
 from fencepost.wire.fetch import Aborted
 from fencepost.wire.records import Record, encode_batch, encode_marker
+from fencepost.wire.terms import TopicPartition
 
 WHERE = TopicPartition("purchases", 3)
 END = 2**62

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.groups import CommittedOffset, all_committed_offsets, committed_offsets
 from fencepost.client.offsets import at_times, earliest, latest, topics_matching
 from fencepost.errors import ErrorCode, Refused, Unsupported
+from fencepost.wire.terms import TopicPartition
 from tests.unit.client.scripted import HANG_UP, METADATA, TOPIC, ScriptedBroker, settings
 
 LIST_OFFSETS, OFFSET_FETCH = 2, 9

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import TopicPartition
-from fencepost.client.offsets import Isolation
 from fencepost.client.reading import OnDataLoss, read_range
 from fencepost.errors import ErrorCode, GaveUp, Malformed, OffsetsOutOfRange, Refused
 from fencepost.wire.records import Record, encode_batch, encode_marker
+from fencepost.wire.terms import Isolation, TopicPartition
 from tests.unit.client.scripted import HANG_UP, METADATA, SILENCE, TOPIC, TOPIC_ID, ScriptedBroker, settings
 
 FETCH, LIST_OFFSETS, DESCRIBE_CONFIGS = 1, 2, 32

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fencepost.client import Cluster, TransactionProtocol
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.groups import CommittedOffset
 from fencepost.client.transaction import AbortedBy, SharedTransaction
 from fencepost.errors import (
@@ -21,6 +20,7 @@ from fencepost.errors import (
     TransactionFailed,
     TransactionTimedOut,
 )
+from fencepost.wire.terms import TopicPartition
 from tests.unit.client.scripted import HANG_UP, ScriptedBroker, settings
 
 INIT, ADD_PARTITIONS, ADD_OFFSETS, END, OFFSETS, DESCRIBE = 22, 24, 25, 26, 28, 65

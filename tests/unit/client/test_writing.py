@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from fencepost.client import Cluster, ProducerIdentity, TransactionProtocol
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.writing import MAX_IN_FLIGHT, TransactionWriter
 from fencepost.errors import ErrorCode, Fenced, InvariantBroken, TopicNotFound, WriteFailed
 from fencepost.wire import batch
 from fencepost.wire.records import Record, decode_batch, encode_batch
+from fencepost.wire.terms import TopicPartition
 from tests.unit.client.scripted import HANG_UP, SILENCE, TOPIC, TOPIC_ID, ScriptedBroker, settings
 
 PRODUCE, ADD_PARTITIONS = 0, 24

@@ -8,14 +8,14 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fencepost.coordinator.runtime import partition_for
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.origin import Origin
-from fencepost.log.partition import Appended, ProducerState
 from fencepost.log.producers import Producers
+from fencepost.log.results import Appended, ProducerState
 from fencepost.wire import batch as batches
 from fencepost.wire.batch import BatchHeader, read_header
 from fencepost.wire.records import Record, decode_batch, decode_marker, encode_batch, encode_marker
+from fencepost.wire.terms import coordinator_partition
 
 
 class Sync(enum.Enum):
@@ -241,7 +241,7 @@ class MemoryTopics:
         return log
 
     def state_log(self, transactional_id: str) -> MemoryLog:
-        return self.data("__transaction_state", partition_for(transactional_id, 50))
+        return self.data("__transaction_state", coordinator_partition(transactional_id, 50))
 
     def reserve_producer_ids(self, count: int) -> range:
         first = self.next_producer_id

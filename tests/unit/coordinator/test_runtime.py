@@ -3,9 +3,15 @@ import asyncio
 import pytest
 
 from fencepost.clock import ManualClock
-from fencepost.coordinator.runtime import Replay, Shard, Shards, coordinator_error, java_hash, partition_for
+from fencepost.coordinator.runtime import (
+    Replay,
+    Shard,
+    Shards,
+    coordinator_error,
+)
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.wire.records import Record
+from fencepost.wire.terms import coordinator_partition, java_hash
 from tests.unit.coordinator.memory import MemoryLog, MemoryTopics, Sync
 
 
@@ -119,7 +125,7 @@ def test_loading_brings_back_only_the_shards_that_have_records():
     loaded = Shards("__transaction_state", topics, lambda partition: Recorder(), ManualClock())
     loaded.load()
 
-    assert {shard.partition for shard in loaded} == {partition_for(key, 50) for key in ("a", "b", "c")}
+    assert {shard.partition for shard in loaded} == {coordinator_partition(key, 50) for key in ("a", "b", "c")}
     for shard in loaded:
         assert shard.machine.seen == next(s.machine.seen for s in shards if s.partition == shard.partition)
 
@@ -136,7 +142,7 @@ def test_loading_brings_back_only_the_shards_that_have_records():
 def test_keys_go_where_kafka_puts_them(key, digest, partition):
     """Numbers from Kafka's own Utils.abs(key.hashCode()) % 50."""
     assert java_hash(key) == digest
-    assert partition_for(key, 50) == partition
+    assert coordinator_partition(key, 50) == partition
 
 
 def test_clients_are_told_to_come_again_when_the_coordinators_log_fails():

@@ -7,10 +7,13 @@ from dataclasses import replace
 
 from fencepost.clock import ManualClock
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Appended, Fetched, Isolation, Origin, PartitionLog
+from fencepost.log.origin import Origin
+from fencepost.log.partition import PartitionLog
+from fencepost.log.results import Appended, Fetched
 from fencepost.wire.batch import HEADER_BYTES, BatchHeader, read_header
 from fencepost.wire.compression import Compression
 from fencepost.wire.records import Record, decode_batch, encode_batch
+from fencepost.wire.terms import Isolation
 from tests.fakes.forgetful_disk import ForgetfulDisk
 from tests.fakes.worker import ManualWorker
 

@@ -7,11 +7,12 @@ import pytest
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Isolation, Origin
+from fencepost.log.origin import Origin
 from fencepost.wire import batch as wire
 from fencepost.wire.batch import ATTRIBUTES_OFFSET, CRC_OFFSET, checksum, read_header
 from fencepost.wire.compression import Compression
 from fencepost.wire.records import Record, decode_batch, encode_batch
+from fencepost.wire.terms import Isolation
 from tests.unit.log.support import DIRECTORY, NOW_MS, Fixture, batch, headers, values
 
 HOUR_MS = 60 * 60 * 1000

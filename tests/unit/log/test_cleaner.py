@@ -12,10 +12,11 @@ from fencepost.log import cleaner
 from fencepost.log.config import LogConfig
 from fencepost.log.disk import SystemDisk
 from fencepost.log.flush import ThreadWorker
-from fencepost.log.partition import Isolation, PartitionLog
+from fencepost.log.partition import PartitionLog
 from fencepost.wire.batch import DELETE_HORIZON_FLAG
 from fencepost.wire.compression import Compression
 from fencepost.wire.records import Record, decode_batch
+from fencepost.wire.terms import Isolation
 from tests.fakes.forgetful_disk import PowerLost
 from tests.unit.log.support import DIRECTORY, NOW_MS, Fixture, batch, read_all
 

@@ -10,8 +10,8 @@ import pytest
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log import partition
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Isolation
 from fencepost.wire.records import decode_batch, decode_marker
+from fencepost.wire.terms import Isolation
 from tests.fakes.forgetful_disk import PowerLost
 from tests.unit.log.support import NOW_MS, Fixture, batch, read_all
 

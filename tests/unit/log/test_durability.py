@@ -11,7 +11,8 @@ from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
 from fencepost.log.disk import SystemDisk
 from fencepost.log.flush import ThreadWorker
-from fencepost.log.partition import Isolation, PartitionLog
+from fencepost.log.partition import PartitionLog
+from fencepost.wire.terms import Isolation
 from tests.unit.log.support import SMALL, Fixture, batch, values
 
 FOREVER = 2**63 - 1

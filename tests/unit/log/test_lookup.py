@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from fencepost.log import lookup
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Isolation
 from fencepost.wire.compression import Compression
+from fencepost.wire.terms import Isolation
 from tests.unit.log.support import NOW_MS, Fixture
 
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Fetched, Isolation
 from fencepost.log.reading import INLINE_BYTES
+from fencepost.log.results import Fetched
 from fencepost.log.slices import FileSlice
+from fencepost.wire.terms import Isolation
 from tests.unit.log.support import SMALL, Fixture, batch, headers, read_all, values
 
 

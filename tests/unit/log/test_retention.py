@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Isolation
+from fencepost.wire.terms import Isolation
 from tests.unit.log.support import NOW_MS, Fixture, batch, read_all
 
 SECOND_MS = 1000

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
-from fencepost.log.partition import Isolation
+from fencepost.wire.terms import Isolation
 from tests.unit.log.support import SMALL, Fixture, headers, read_all
 
 COMMITTED = Isolation.READ_COMMITTED

@@ -2,9 +2,9 @@
 
 import json
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.spark import ledger
 from fencepost.spark.ledger import ChangelogEntry, InCheckpoint, LedgerEntry
+from fencepost.wire.terms import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import Malformed
 from fencepost.spark.offsets_json import SourceOffset, parse, parse_numbers
+from fencepost.wire.terms import TopicPartition
 
 positions = st.dictionaries(
     st.builds(TopicPartition, st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True), st.integers(0, 5000)),

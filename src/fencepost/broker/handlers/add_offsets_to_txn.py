@@ -6,10 +6,10 @@ is told INVALID_PRODUCER_EPOCH.
 """
 
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.coordinator.runtime import coordinator_error, partition_for
+from fencepost.coordinator.runtime import coordinator_error
 from fencepost.coordinator.txn.decide import Producer
-from fencepost.coordinator.txn.markers import GROUP_TOPIC
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition, coordinator_partition
 
 FIRST_WITH_PRODUCER_FENCED = 2
 
@@ -19,8 +19,8 @@ async def add_offsets_to_txn(call: Call) -> Response:
     request = call.request
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
-        count = call.broker.topics.ensure_internal(GROUP_TOPIC).partitions
-        partition = (GROUP_TOPIC, partition_for(request.group_id, count))
+        count = call.broker.topics.ensure_internal(CONSUMER_OFFSETS).partitions
+        partition = TopicPartition(CONSUMER_OFFSETS, coordinator_partition(request.group_id, count))
         await call.broker.transactions.add_partitions(request.transactional_id, producer, [partition])
     except KafkaError as error:
         code = coordinator_error(error).code

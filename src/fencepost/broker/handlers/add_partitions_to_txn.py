@@ -12,8 +12,9 @@ from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.txn.decide import Producer
-from fencepost.coordinator.txn.model import TopicPartition, TransactionVersion, by_topic
+from fencepost.coordinator.txn.model import TransactionVersion, by_topic
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import TopicPartition
 
 FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_BATCHED = 4
@@ -87,7 +88,7 @@ def _refusal(call: Call, where: TopicPartition) -> ErrorCode | None:
 
 
 def _partitions(topics: Any) -> list[TopicPartition]:
-    return [(topic.name, partition) for topic in topics for partition in topic.partitions]
+    return [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
 
 
 def _topics(results: Results) -> list[dict[str, Any]]:
@@ -95,7 +96,7 @@ def _topics(results: Results) -> list[dict[str, Any]]:
         {
             "name": topic,
             "results_by_partition": [
-                {"partition_index": partition, "partition_error_code": results[topic, partition]}
+                {"partition_index": partition, "partition_error_code": results[TopicPartition(topic, partition)]}
                 for partition in partitions
             ],
         }

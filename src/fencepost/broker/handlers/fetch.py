@@ -12,10 +12,11 @@ from fencepost.broker.fetch_sessions import Session, Wanted
 from fencepost.broker.leadership import check_leader_epoch
 from fencepost.clock import Handle
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.log.partition import Isolation, PartitionLog
+from fencepost.log.partition import PartitionLog
 from fencepost.wire import fetch as wire
 from fencepost.wire import messages
 from fencepost.wire.fetch import PartitionAnswer
+from fencepost.wire.terms import Isolation
 
 
 @raw_handler(wire.API_KEY, versions=wire.VERSIONS)

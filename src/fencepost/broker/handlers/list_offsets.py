@@ -9,8 +9,9 @@ from typing import Any
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.leadership import check_leader_epoch
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.log.partition import Isolation, PartitionLog
+from fencepost.log.partition import PartitionLog
 from fencepost.log.reading import readable_end
+from fencepost.wire.terms import Isolation
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 UNKNOWN = {"timestamp": -1, "offset": -1, "leader_epoch": -1}

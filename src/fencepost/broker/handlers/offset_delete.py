@@ -1,8 +1,8 @@
 """OffsetDelete (47): forget committed offsets of a group, where no member of it subscribes to the topic."""
 
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.coordinator.group.records import TopicPartition
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import TopicPartition
 
 
 @handler(47, versions=(0, 0))

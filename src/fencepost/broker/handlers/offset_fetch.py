@@ -8,9 +8,9 @@ from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.offset_topics import find, missing, names
-from fencepost.coordinator.group.records import TopicPartition
 from fencepost.coordinator.group.requests import FetchedOffset
 from fencepost.errors import KafkaError
+from fencepost.wire.terms import TopicPartition
 
 FIRST_WITH_GROUP_ERROR = 2
 FIRST_BATCHED = 8

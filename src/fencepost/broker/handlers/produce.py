@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from fencepost.broker.dispatch import Call, RawAnswer, Waiting, raw_handler
-from fencepost.broker.topic_names import INTERNAL_TOPICS
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log.partition import PartitionLog
 from fencepost.wire import produce as wire
 from fencepost.wire.batch import HEADER_BYTES, TRANSACTIONAL_FLAG, read_header
 from fencepost.wire.produce import PartitionData, PartitionResult, ProduceRequest, Result
+from fencepost.wire.terms import INTERNAL_TOPICS, TopicPartition
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
@@ -171,7 +171,7 @@ def _join_transaction(call: Call, request: ProduceRequest, transactional: list[P
     for topic, partition, _ in transactional:
         log = topics.log_by_id(topic, partition) if isinstance(topic, bytes) else topics.log(topic, partition)
         if log is not None:
-            partitions.append((log.topic, log.partition))
+            partitions.append(TopicPartition(log.topic, log.partition))
     producer = (request.transactional_id, first.producer_id, first.producer_epoch, partitions)
     if call.version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION:
         return call.broker.transactions.add_partitions_from_produce(*producer)

@@ -8,10 +8,10 @@ from version 5 on it is put there here (KIP-890). Version 4 understands TRANSACT
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.offset_topics import commit_answer, offsets_to_commit
 from fencepost.coordinator.group.commits import Results
-from fencepost.coordinator.group.coordinator import CONSUMER_OFFSETS
 from fencepost.coordinator.group.requests import Identity, OffsetToCommit
 from fencepost.coordinator.runtime import coordinator_error
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition
 
 FIRST_WITH_ABORTABLE = 4
 FIRST_THAT_REGISTERS = 5
@@ -36,7 +36,7 @@ async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group without a name has plain commits only")
     try:
-        partitions = [(CONSUMER_OFFSETS, groups.partition_of(group_id))]
+        partitions = [TopicPartition(CONSUMER_OFFSETS, groups.partition_of(group_id))]
         if call.version >= FIRST_THAT_REGISTERS:
             registered = transactions.add_partitions_from_produce(request.transactional_id, *producer, partitions)
             if registered is not None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.txn.markers import Marker
-from fencepost.coordinator.txn.model import TopicPartition
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import TopicPartition
 
 
 @handler(27, versions=(1, 2))
@@ -34,7 +34,9 @@ async def _end(call: Call, request: Any) -> dict[str, Any]:
 
 
 async def _end_on_topic(call: Call, topic: str, partitions: list[int], marker: Marker) -> list[dict[str, Any]]:
-    codes = await asyncio.gather(*(_end_on_partition(call, (topic, partition), marker) for partition in partitions))
+    codes = await asyncio.gather(
+        *(_end_on_partition(call, TopicPartition(topic, partition), marker) for partition in partitions)
+    )
     return [
         {"partition_index": partition, "error_code": code} for partition, code in zip(partitions, codes, strict=True)
     ]

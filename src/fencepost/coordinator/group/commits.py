@@ -17,7 +17,6 @@ from fencepost.coordinator.group.records import (
     MAX_TIMESTAMP,
     NO_TIMESTAMP,
     Commit,
-    TopicPartition,
     can_hold,
     commit_record,
     commit_tombstone,
@@ -27,6 +26,7 @@ from fencepost.coordinator.group.requests import FetchedOffset, OffsetToCommit
 from fencepost.coordinator.group.states import State
 from fencepost.errors import ErrorCode
 from fencepost.wire.records import Record
+from fencepost.wire.terms import TopicPartition
 
 #: What a commit that does not ask for a retention time of its own sends (OffsetCommit v2 to v4).
 DEFAULT_RETENTION_MS = -1

@@ -31,10 +31,14 @@ from fencepost.coordinator.group.requests import (
     SyncRequest,
 )
 from fencepost.coordinator.group.settings import GroupSettings
-from fencepost.coordinator.runtime import InternalTopics, Shard, Shards, coordinator_error, partition_for
+from fencepost.coordinator.runtime import (
+    InternalTopics,
+    Shard,
+    Shards,
+    coordinator_error,
+)
 from fencepost.errors import ErrorCode, KafkaError
-
-CONSUMER_OFFSETS = "__consumer_offsets"
+from fencepost.wire.terms import CONSUMER_OFFSETS, coordinator_partition
 
 
 class GroupCoordinator:
@@ -165,7 +169,7 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that a transaction with offsets of this group has to include."""
-        return partition_for(group_id, self._topics.ensure_internal(CONSUMER_OFFSETS).partitions)
+        return coordinator_partition(group_id, self._topics.ensure_internal(CONSUMER_OFFSETS).partitions)
 
     def marker_appended(self, topic: str, partition: int, producer_id: int, producer_epoch: int, commit: bool) -> None:
         """The transaction coordinator has ended a transaction in a partition of `__consumer_offsets`."""

@@ -22,13 +22,14 @@ from fencepost.coordinator.group.commits import (
 )
 from fencepost.coordinator.group.group import Group
 from fencepost.coordinator.group.machine import GroupMachine
-from fencepost.coordinator.group.records import TopicPartition, can_hold
+from fencepost.coordinator.group.records import can_hold
 from fencepost.coordinator.group.requests import FetchedOffset, Identity, OffsetToCommit
 from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.coordinator.group.states import State
 from fencepost.coordinator.runtime import Shard, Shards, coordinator_error
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.records import Record
+from fencepost.wire.terms import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ otherwise. A tombstone removes what is pending too.
 
 from collections.abc import Iterator, Mapping
 
-from fencepost.coordinator.group.records import Commit, TopicPartition
+from fencepost.coordinator.group.records import Commit
+from fencepost.wire.terms import TopicPartition
 
 Commits = dict[TopicPartition, Commit]
 

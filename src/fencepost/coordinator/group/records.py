@@ -12,12 +12,13 @@ are read. Keys of a kind unknown to us (Kafka's newer group types) are left alon
 
 import struct
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from fencepost.errors import Malformed
 from fencepost.wire import messages
 from fencepost.wire.messages import Message
 from fencepost.wire.records import Record
+from fencepost.wire.terms import TopicPartition
 
 NO_LEADER_EPOCH = -1
 NO_TIMESTAMP = -1
@@ -34,11 +35,6 @@ MAX_NAME_BYTES = 2**15 - 1 - 64
 MAX_TIMESTAMP = 2**63 - 1
 
 _VERSION = struct.Struct(">h")
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from fencepost.coordinator.group.records import TopicPartition
 from fencepost.errors import ErrorCode
+from fencepost.wire.terms import TopicPartition
 
 #: A member that has no id yet sends this one.
 UNKNOWN_MEMBER_ID = ""

@@ -22,12 +22,13 @@ from fencepost.clock import Clock
 from fencepost.coordinator.runtime import Shard, Shards
 from fencepost.coordinator.txn import decide
 from fencepost.coordinator.txn.markers import Marker, Markers, marker_of
-from fencepost.coordinator.txn.model import TopicPartition, Transaction, encode
+from fencepost.coordinator.txn.model import Transaction, encode
 from fencepost.coordinator.txn.states import PREPARED
 from fencepost.coordinator.txn.steps import Step, StepHook
 from fencepost.coordinator.txn.table import TransactionTable
 from fencepost.coordinator.txn.waiting import pause
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
+from fencepost.wire.terms import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -21,13 +21,14 @@ from fencepost.coordinator.txn.completion import Completions
 from fencepost.coordinator.txn.decide import Decision, Outcome, Producer, Then
 from fencepost.coordinator.txn.listing import Filter
 from fencepost.coordinator.txn.markers import Marker, MarkerAppended, Markers, Topics
-from fencepost.coordinator.txn.model import TOPIC, TopicPartition, Transaction, TransactionVersion, encode
+from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode
 from fencepost.coordinator.txn.producer_ids import ProducerIds
 from fencepost.coordinator.txn.states import PREPARED, TransactionState
 from fencepost.coordinator.txn.steps import Step, StepHook, no_hook
 from fencepost.coordinator.txn.table import TransactionTable
 from fencepost.coordinator.txn.waiting import within
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
+from fencepost.wire.terms import TRANSACTION_STATE, TopicPartition
 
 #: How long a request waits for a transaction of its id that is being ended, before it is told to come again. Well below
 #: the request timeouts of clients, and far above what markers take unless a disk fails.
@@ -71,7 +72,7 @@ class TransactionCoordinator:
         self._step = step or no_hook
         self._table = TransactionTable()
         self._shards: Shards[TransactionTable] = Shards(
-            TOPIC, topics, lambda partition: self._table, clock, Replay.NEWEST_PER_KEY
+            TRANSACTION_STATE, topics, lambda partition: self._table, clock, Replay.NEWEST_PER_KEY
         )
         self._producer_ids = ProducerIds(topics.reserve_producer_ids)
         self._markers = Markers(topics, marker_appended)

@@ -16,13 +16,13 @@ from fencepost.coordinator.txn.model import (
     LAST_CLIENT_EPOCH,
     MAX_EPOCH,
     NO_PARTITIONS,
-    TopicPartition,
     Transaction,
     TransactionVersion,
 )
 from fencepost.coordinator.txn.states import AT_REST, PREPARED, Event, TransactionState, move
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from fencepost.wire.terms import TopicPartition
 
 
 class Producer(NamedTuple):

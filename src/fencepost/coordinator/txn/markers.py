@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fencepost.coordinator.runtime import InternalTopics, ShardLog
-from fencepost.coordinator.txn.model import TopicPartition, Transaction, TransactionVersion
+from fencepost.coordinator.txn.model import Transaction, TransactionVersion
 from fencepost.coordinator.txn.states import TransactionState
 from fencepost.errors import ErrorCode, KafkaError
-
-GROUP_TOPIC = "__consumer_offsets"
+from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition
 
 #: topic, partition, producer id, producer epoch, whether it committed
 MarkerAppended = Callable[[str, int, int, int, bool], None]
@@ -81,6 +80,6 @@ class Markers:
             marker.coordinator_epoch,
             marker.transaction_version,
         )
-        if topic == GROUP_TOPIC:
+        if topic == CONSUMER_OFFSETS:
             self._marker_appended(topic, partition, marker.producer_id, marker.producer_epoch, marker.commit)
         return log, offset

@@ -20,10 +20,8 @@ from fencepost.errors import Malformed
 from fencepost.wire import messages
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from fencepost.wire.records import Record
+from fencepost.wire.terms import TopicPartition
 
-TopicPartition = tuple[str, int]
-
-TOPIC = "__transaction_state"
 KEY_VERSION = 0
 VALUE_VERSION = 1
 
@@ -146,4 +144,4 @@ def _encode_value(transaction: Transaction) -> bytes:
 def _flatten(topics: Iterable[Any] | None) -> frozenset[TopicPartition]:
     if not topics:
         return NO_PARTITIONS
-    return frozenset((topic.topic, partition) for topic in topics for partition in topic.partition_ids)
+    return frozenset(TopicPartition(topic.topic, partition) for topic in topics for partition in topic.partition_ids)

@@ -6,12 +6,12 @@ Reads with confluent-kafka and judges with `fencepost.shop.books`; topics may ha
 from dataclasses import dataclass
 from typing import Any, Self
 
-from fencepost.client.cluster import TopicPartition
-from fencepost.client.offsets import Isolation, latest, partitions_of
+from fencepost.client.offsets import latest, partitions_of
 from fencepost.lab.scenarios.loop import Plan
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
 from fencepost.shop.books import Books, Found, Problem, Where
+from fencepost.wire.terms import Isolation, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import ErrorCode
 from fencepost.lab.scenarios.raw import RawProducer
 from fencepost.lab.scenarios.stage import EVENTUALLY_S, Stage
 from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
+from fencepost.wire.terms import TopicPartition
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ErrorCode
 from fencepost.lab.kit.children import Child
@@ -13,6 +12,7 @@ from fencepost.lab.scenarios.raw import RawProducer
 from fencepost.lab.scenarios.scenario import Scenario
 from fencepost.lab.scenarios.stage import Stage, ids_of
 from fencepost.shop import INVOICES
+from fencepost.wire.terms import TopicPartition
 
 #: What a member may ask for on any Kafka, and on one that we have started.
 SESSION_MS, SHORT_SESSION_MS = 6_000, 2_000

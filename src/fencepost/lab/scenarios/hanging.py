@@ -2,13 +2,12 @@
 
 import time
 
-from fencepost.client.cluster import TopicPartition
-from fencepost.client.offsets import Isolation
 from fencepost.errors import ErrorCode
 from fencepost.lab.scenarios.scenario import Scenario
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.lab.scenarios.zombie import REFUSALS
 from fencepost.shop import INVOICES
+from fencepost.wire.terms import Isolation, TopicPartition
 
 TIMEOUT_MS = 3_000
 BEHIND = 3

@@ -1,10 +1,10 @@
 """Scenario 1: an answer is lost after the append, and the same batch comes again; also after the broker restarted."""
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import ErrorCode
 from fencepost.lab.scenarios.scenario import Needs, Scenario
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.shop import INVOICES
+from fencepost.wire.terms import TopicPartition
 
 SAYS = (
     "The producer retries with the same sequence number; the broker remembers which sequences it has, "

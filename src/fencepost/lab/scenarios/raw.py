@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from fencepost.client.cluster import Cluster, Coordinates, TopicPartition
+from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.connection import Connection, Pending
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.registration import (
@@ -26,6 +26,7 @@ from fencepost.errors import ConnectionLost, ErrorCode, Refused
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from fencepost.wire.codec import Message
 from fencepost.wire.records import Record, encode_batch
+from fencepost.wire.terms import TopicPartition
 
 #: By its version a request says which protocol its sender speaks (KIP-890).
 PRODUCE_VERSION = {TransactionProtocol.V1: 11, TransactionProtocol.V2: 12}

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from fencepost.client.offsets import Isolation
 from fencepost.errors import FencepostError
+from fencepost.wire.terms import Isolation
 
 READ_TIMEOUT_S = 30.0
 REQUEST_TIMEOUT_S = 20.0

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.client.identity import TransactionProtocol
-from fencepost.client.offsets import Isolation, latest
+from fencepost.client.offsets import latest
 from fencepost.lab.kit.children import Child, ChildFailed
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once, committed
 from fencepost.lab.scenarios.orders import VARIABLE, Orders
 from fencepost.lab.scenarios.spark_job import Plan
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.spark.home import link_spark
+from fencepost.wire.terms import Isolation
 
 PARTITIONS = 2
 BATCH = 200

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from fencepost.client.admin import NewTopic, create_topics
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.identity import TransactionProtocol
-from fencepost.client.offsets import Isolation
 from fencepost.client.registration import protocol_of
 from fencepost.errors import FencepostError
 from fencepost.lab.kit.brokers import Elsewhere, Ours, Target
@@ -28,6 +27,7 @@ from fencepost.lab.scenarios.raw import RawProducer
 from fencepost.lab.scenarios.readers import Seen, read_all, write_all
 from fencepost.lab.scenarios.story import Kind, Story
 from fencepost.lab.scenarios.view import NOT_OPEN, View, shorten
+from fencepost.wire.terms import Isolation, TopicPartition
 
 T = TypeVar("T")
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.client.cluster import Cluster, Coordinates, TopicPartition
+from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.groups import NO_OFFSET, OFFSET_FETCH
-from fencepost.client.offsets import Isolation, earliest, latest
+from fencepost.client.offsets import earliest, latest
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
 from fencepost.client.transaction import DESCRIBE_TRANSACTIONS
 from fencepost.errors import ConnectionLost, ErrorCode, Refused, TopicNotFound
@@ -20,10 +20,10 @@ from fencepost.wire import messages
 from fencepost.wire.batch import HEADER_BYTES, read_header
 from fencepost.wire.codec import ALWAYS, Message
 from fencepost.wire.records import decode_batch
+from fencepost.wire.terms import TRANSACTION_STATE, Isolation, TopicPartition, coordinator_partition
 
 DESCRIBE_PRODUCERS, FETCH = 61, 1
 FETCH_VERSION = 11  #: the last but one that names topics
-TRANSACTION_STATE = "__transaction_state"
 NOT_OPEN = -1
 
 #: As the records number them.
@@ -224,16 +224,6 @@ class View:
                 reason = error
             self._cluster.forget_topic(where.topic)
             retry.wait(reason)
-
-
-def coordinator_partition(key: str, partitions: int) -> int:
-    """The partition of a coordinator's topic that a transactional id or group belongs to: Java's hash of the text."""
-    number = 0
-    units = key.encode("utf-16-be")
-    for (unit,) in struct.iter_unpack(">H", units):
-        number = (31 * number + unit) & 0xFFFFFFFF
-    signed = number - (1 << 32) if number >= 1 << 31 else number
-    return (0 if signed == -(1 << 31) else abs(signed)) % partitions
 
 
 def shorten(logged: Sequence[Logged]) -> str:

@@ -1,11 +1,11 @@
 """Scenario 3: a send that fails, a producer that dies with its transaction open, and a zombie that wakes up."""
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ErrorCode
 from fencepost.lab.scenarios.scenario import Scenario
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
+from fencepost.wire.terms import TopicPartition
 
 MAX_BYTES = 2_000
 

@@ -30,11 +30,11 @@ hold (Spark's own state, positions of other sources), going on would go on witho
 import enum
 from collections.abc import Mapping
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import BatchRefused
 from fencepost.spark.ledger import InCheckpoint, LedgerEntry, Reached
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.topic_identity import describe, replaced_topics
+from fencepost.wire.terms import TopicPartition
 
 SHOWN_MAX = 5
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import BatchRefused, ConfigError, Malformed
 from fencepost.spark.ledger import Reached
 from fencepost.spark.offsets_json import Positions, SourceOffset, parse
 from fencepost.spark.sink.inherited import SourceSaid, each, sources_in
 from fencepost.spark.topic_identity import Identities, Identity, is_other, replaced_topics
+from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

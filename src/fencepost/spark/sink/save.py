@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ConfigError, Fenced, FencepostError, OutcomeUnknown, WriteFailed
@@ -21,6 +21,7 @@ from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.jobs import check_columns
 from fencepost.spark.sink.settings import PREFIX, SinkSettings
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
+from fencepost.wire.terms import TopicPartition
 
 TASK_BYTES_MAX = 64 << 20
 

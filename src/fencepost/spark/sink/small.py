@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.identity import ProducerIdentity
 from fencepost.client.writing import TransactionWriter, Written
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
+from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fencepost.client.admin import max_message_bytes
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, TopicShape, blobs_from_arrow, blobs_to_arrow
 from fencepost.client.settings import ClientSettings
 from fencepost.client.writing import TransactionWriter, Written
@@ -29,6 +29,7 @@ from fencepost.errors import FencepostError, WriteFailed
 from fencepost.spark.sink.permits import Ticket, ask
 from fencepost.spark.workers import cluster_for
 from fencepost.wire.compression import Compression
+from fencepost.wire.terms import TopicPartition
 
 #: What `Encode` gives to Spark; `writer` says which task of the next stage it goes to.
 ENCODED_SCHEMA = BLOB_SCHEMA.append(pa.field("writer", pa.int32()))

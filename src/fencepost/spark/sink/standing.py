@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.groups import NO_OFFSET, CommittedOffset, committed_offsets
 from fencepost.errors import BatchRefused, ConfigError
 from fencepost.spark import ledger
@@ -20,6 +20,7 @@ from fencepost.spark.sink.inherited import check_pipeline
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.topic_identity import identities, is_other
+from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

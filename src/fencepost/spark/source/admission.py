@@ -7,8 +7,8 @@ put together here, as Spark's own Kafka source does it.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.spark.offsets_json import Positions
+from fencepost.wire.terms import TopicPartition
 
 
 def backlog(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Positions:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import Malformed
 from fencepost.spark.source.planner import lag_of
+from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

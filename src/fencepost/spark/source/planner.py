@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.spark.offsets_json import Positions, SourceOffset, parse_numbers, positions_as_dict
 from fencepost.spark.source.admission import Gate, backlog, limited
 from fencepost.spark.source.positions import (
@@ -27,6 +27,7 @@ from fencepost.spark.source.positions import (
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.splitting import OffsetRange
 from fencepost.spark.topic_identity import Identities, identity_of, replaced_topics
+from fencepost.wire.terms import TopicPartition
 
 LAG_KEY = "@lag"
 

@@ -8,14 +8,22 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.groups import committed_offsets
-from fencepost.client.offsets import EARLIEST, LATEST, Isolation, at_times, earliest, latest, topics_matching
+from fencepost.client.offsets import (
+    EARLIEST,
+    LATEST,
+    at_times,
+    earliest,
+    latest,
+    topics_matching,
+)
 from fencepost.client.reading import OnDataLoss
 from fencepost.errors import ConfigError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import Positions
 from fencepost.spark.source.read_options import AtOffsets, AtTimes, Bound, Edge, SourceOptions, WithoutMatch
 from fencepost.spark.topic_identity import Identities, Identity, describe, identities, replaced_topics
+from fencepost.wire.terms import Isolation, TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from fencepost.client.cluster import TopicPartition
-from fencepost.client.offsets import EARLIEST, LATEST, Isolation
+from fencepost.client.offsets import EARLIEST, LATEST
 from fencepost.client.reading import DEFAULT_FETCH_BYTES, OnDataLoss
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError, Malformed
 from fencepost.spark.offsets_json import Positions, parse_numbers
 from fencepost.spark.options import Options, client_settings
+from fencepost.wire.terms import Isolation, TopicPartition
 
 SUBSCRIBE, PATTERN, ASSIGN = "subscribe", "subscribePattern", "assign"
 KNOWN = (

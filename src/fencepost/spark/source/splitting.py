@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fencepost.client.cluster import TopicPartition
+from fencepost.wire.terms import TopicPartition
 
 #: A batch with at most so many offsets is read by one task.
 SMALL_BATCH_OFFSETS = 2_000

@@ -19,10 +19,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.client.cluster import Cluster, TopicPartition
+from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import earliest
 from fencepost.client.reading import read_range
 from fencepost.errors import ConfigError
+from fencepost.wire.terms import TopicPartition
 
 LAYOUT = "v1"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fencepost.client.admin import NewTopic, create_topics
-from fencepost.client.cluster import Cluster, TopicPartition
-from fencepost.client.offsets import Isolation, latest
+from fencepost.client.cluster import Cluster
+from fencepost.client.offsets import latest
 from fencepost.errors import BatchRefused
 from fencepost.spark.ledger import ChangelogEntry
 from fencepost.spark.topic_identity import Identity, describe, identity_of, is_other
+from fencepost.wire.terms import Isolation, TopicPartition
 
 CONFIGS = {"cleanup.policy": "compact"}
 

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import WriteFailed
 from fencepost.spark.state import values
@@ -20,6 +19,7 @@ from fencepost.spark.state.cache import cache_for
 from fencepost.spark.state.changelog import Changelog
 from fencepost.spark.state.step import Keyed, StatefulStep, Updated
 from fencepost.spark.workers import cluster_for
+from fencepost.wire.terms import TopicPartition
 
 KEY, PARTITION, STATE = "__key", "__partition", "__state"
 #: Rows of one Arrow batch that goes back to Spark.

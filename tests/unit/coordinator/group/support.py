@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fencepost.clock import ManualClock
-from fencepost.coordinator.group.coordinator import CONSUMER_OFFSETS, GroupCoordinator
-from fencepost.coordinator.group.records import TopicPartition
+from fencepost.coordinator.group.coordinator import GroupCoordinator
 from fencepost.coordinator.group.requests import (
     FetchedOffset,
     Identity,
@@ -28,6 +27,7 @@ from fencepost.log.config import LogConfig
 from fencepost.log.disk import SystemDisk
 from fencepost.log.partition import PartitionLog
 from fencepost.wire.records import decode_batch
+from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition
 
 T = TypeVar("T")
 

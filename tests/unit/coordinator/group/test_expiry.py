@@ -1,7 +1,7 @@
 """What time takes away: offsets of groups that nobody is in, and the groups with them (KIP-211)."""
 
-from fencepost.coordinator.group.records import TopicPartition
 from fencepost.coordinator.group.requests import Identity, OffsetToCommit
+from fencepost.wire.terms import TopicPartition
 from tests.unit.coordinator.group.support import GROUP, Client, World, stable
 
 MINUTE_MS = 60_000

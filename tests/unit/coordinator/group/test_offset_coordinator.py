@@ -2,9 +2,9 @@
 
 import pytest
 
-from fencepost.coordinator.group.records import TopicPartition
 from fencepost.coordinator.group.requests import FetchedOffset, Identity, OffsetToCommit
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import TopicPartition
 from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, join_together, settle, stable, start
 
 WHERE = TopicPartition("t", 0)

@@ -1,7 +1,8 @@
 """Offsets in force and pending: the log's order decides, and nothing else."""
 
 from fencepost.coordinator.group.offsets import Offsets
-from fencepost.coordinator.group.records import Commit, TopicPartition
+from fencepost.coordinator.group.records import Commit
+from fencepost.wire.terms import TopicPartition
 
 WHERE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)

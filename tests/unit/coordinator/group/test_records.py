@@ -12,7 +12,6 @@ from fencepost.coordinator.group.records import (
     GroupRecord,
     MemberRecord,
     OffsetKey,
-    TopicPartition,
     commit_record,
     commit_tombstone,
     group_record,
@@ -23,6 +22,7 @@ from fencepost.coordinator.group.records import (
 )
 from fencepost.errors import Malformed
 from fencepost.wire.records import Record
+from fencepost.wire.terms import TopicPartition
 
 WHERE = TopicPartition("t", 3)
 

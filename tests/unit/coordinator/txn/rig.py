@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from fencepost.clock import ManualClock
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.decide import Outcome, Producer
-from fencepost.coordinator.txn.model import TopicPartition, Transaction, TransactionVersion
+from fencepost.coordinator.txn.model import Transaction, TransactionVersion
 from fencepost.coordinator.txn.steps import Step
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import TopicPartition
 from tests.unit.coordinator.memory import MemoryTopics, Sync
 
 T = TypeVar("T")

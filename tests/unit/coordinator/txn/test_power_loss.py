@@ -13,9 +13,10 @@ from fencepost.coordinator.txn.decide import Outcome, Producer
 from fencepost.coordinator.txn.model import TransactionVersion
 from fencepost.errors import KafkaError
 from fencepost.log.config import LogConfig
-from fencepost.log.origin import Isolation, Origin
+from fencepost.log.origin import Origin
 from fencepost.log.partition import PartitionLog
 from fencepost.wire.records import Record, decode_batch, encode_batch
+from fencepost.wire.terms import Isolation
 from tests.fakes.forgetful_disk import ForgetfulDisk, PowerLost
 from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, P0, P1, V1, V2, Settings, settle
 

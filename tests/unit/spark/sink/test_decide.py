@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.errors import BatchRefused
 from fencepost.spark.ledger import InCheckpoint, LedgerEntry, Reached
 from fencepost.spark.sink import decide as decisions
 from fencepost.spark.sink.decide import SHOWN_MAX, Decision, check_checkpoint, check_topics
 from fencepost.spark.sink.microbatch import MicroBatch
+from fencepost.wire.terms import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("a", 1)
 Place = int | frozenset[int]

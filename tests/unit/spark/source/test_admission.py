@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.spark.source.admission import Gate, backlog, limited
+from fencepost.wire.terms import TopicPartition
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 spans = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=20)

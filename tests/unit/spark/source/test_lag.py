@@ -4,8 +4,8 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.spark import lag
+from fencepost.wire.terms import TopicPartition
 
 
 def query(*latest_offsets: Any) -> Any:

@@ -2,8 +2,6 @@
 
 import pytest
 
-from fencepost.client.cluster import TopicPartition
-from fencepost.client.offsets import Isolation
 from fencepost.client.reading import OnDataLoss
 from fencepost.errors import ConfigError
 from fencepost.spark.options import Options
@@ -17,6 +15,7 @@ from fencepost.spark.source.read_options import (
     check_options,
     parse_options,
 )
+from fencepost.wire.terms import Isolation, TopicPartition
 
 BASE = {"kafka.bootstrap.servers": "host:1", "subscribe": "t"}
 

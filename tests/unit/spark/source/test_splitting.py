@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.client.cluster import TopicPartition
 from fencepost.spark.source.splitting import SMALL_BATCH_OFFSETS, OffsetRange, divide, plan_tasks
+from fencepost.wire.terms import TopicPartition
 
 LARGE = SMALL_BATCH_OFFSETS
 

@@ -8,8 +8,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from fencepost.client import Cluster, cluster, offsets
-from fencepost.client.offsets import Isolation
+from fencepost.client import Cluster, offsets
 from fencepost.errors import ClientError
 from fencepost.lab.chaos.clients.base import Client
 from fencepost.lab.chaos.clients.rdkafka import lone_consumer, record_of
@@ -18,6 +17,7 @@ from fencepost.lab.chaos.clients.watcher import observe
 from fencepost.lab.chaos.facts import READ_COMMITTED, READ_UNCOMMITTED
 from fencepost.lab.chaos.history import Function, Status
 from fencepost.lab.chaos.plan import LONG_TRANSACTION_TIMEOUT_MS
+from fencepost.wire import terms
 
 #: The longest transaction timeout, and what a coordinator may take to look for transactions past it.
 SETTLE_TIMEOUT_S = LONG_TRANSACTION_TIMEOUT_MS / 1000 + 30
@@ -38,12 +38,12 @@ class Drain(Client):
 
     def _settle(self, connected: Cluster) -> tuple[Ends, Ends]:
         """LSO and high watermark of every partition, once they are the same; or as they are when they stay apart."""
-        partitions = [cluster.TopicPartition(*where) for where in everything(self.spec)]
+        partitions = [terms.TopicPartition(*where) for where in everything(self.spec)]
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
             try:
-                stable = offsets.latest(connected, partitions, Isolation.READ_COMMITTED)
-                ends = offsets.latest(connected, partitions, Isolation.READ_UNCOMMITTED)
+                stable = offsets.latest(connected, partitions, terms.Isolation.READ_COMMITTED)
+                ends = offsets.latest(connected, partitions, terms.Isolation.READ_UNCOMMITTED)
                 if stable == ends:
                     break
                 if time.monotonic() > deadline:

@@ -8,7 +8,6 @@ compared.
 import time
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.groups import CommittedOffset
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
@@ -17,6 +16,7 @@ from fencepost.lab.chaos.clients.base import Client, StartAgain
 from fencepost.lab.chaos.clients.producers import ABORT_SHARE, LINGER_MAX_S, LINGER_SHARE, Writes
 from fencepost.lab.chaos.history import Function, Status
 from fencepost.wire.records import Record, encode_batch
+from fencepost.wire.terms import TopicPartition
 
 
 class SharedProducer(Client):

@@ -3,12 +3,12 @@
 import time
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import TopicPartition
 from fencepost.client.groups import committed_offsets
 from fencepost.errors import ClientError
 from fencepost.lab.chaos.clients.base import Client
 from fencepost.lab.chaos.history import Function, Recorder, Status
 from fencepost.lab.chaos.plan import ClientSpec
+from fencepost.wire.terms import TopicPartition
 
 PAUSE_S = 0.2
 
