@@ -33,7 +33,7 @@ EDGE = {"__init__", "__main__", "cli", "console", "embedded", "owned_process", "
 #: `wire` turns bytes into values and back. It never waits, and never sees a socket, a file or a clock.
 NOT_IN_WIRE = {"asyncio", "os", "pathlib", "selectors", "shutil", "socket", "tempfile", "time", "uvloop"}
 
-#: Time, randomness and the disk come in through interfaces, so that a simulator can replay them.
+#: The disk comes in through an interface, so that a simulator can lose its power.
 NOT_IN_STATE: dict[str, set[str]] = {
     "os": {
         "fdatasync",
@@ -48,12 +48,10 @@ NOT_IN_STATE: dict[str, set[str]] = {
         "unlink",
         "write",
     },
-    "random": {"choice", "randint", "random", "uniform"},
-    "time": {"monotonic", "monotonic_ns", "time", "time_ns"},
 }
 DOORS = {"log/disk.py", "clock.py"}
-#: Works in a thread of its own and rests now and then; nothing that it writes depends on when.
-PACED = {"log/cleaner.py"}
+#: The parts that a test drives by a clock of its own.
+TIMED = {"log", "coordinator", "broker"}
 
 MAX_MODULE_LINES = 450
 MAX_FUNCTION_LINES = 75
@@ -116,8 +114,8 @@ def test_wire_has_no_sockets_files_or_clocks(path: Path):
 
 
 @every_module
-def test_time_and_disk_come_in_through_their_interfaces(path: Path):
-    if part_of(path) not in {"log", "coordinator", "clock"} or relative(path) in DOORS | PACED:
+def test_the_disk_comes_in_through_its_interface(path: Path):
+    if part_of(path) not in {"log", "coordinator"} or relative(path) in DOORS:
         return
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -125,6 +123,24 @@ def test_time_and_disk_come_in_through_their_interfaces(path: Path):
             assert name not in NOT_IN_STATE.get(module, ()), f"{relative(path)}:{node.lineno} uses {module}.{name}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id != "open", f"{relative(path)}:{node.lineno} opens a file by itself"
+
+
+@every_module
+def test_time_passes_by_the_clock_alone(path: Path):
+    """`now` and `later` are the clock's, so that a whole broker runs in virtual time."""
+    if part_of(path) not in TIMED:
+        return
+    assert "time" not in set(imported_modules(path)), f"{relative(path)} imports time"
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.Attribute):
+            continue
+        owner = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+        where = f"{relative(path)}:{node.lineno}"
+        assert not (owner == "asyncio" and node.attr in {"sleep", "timeout", "timeout_at", "wait_for"}), (
+            f"{where} uses asyncio.{node.attr}: use fencepost.clock"
+        )
+        if node.attr in {"call_later", "call_at"}:
+            assert owner.lstrip("_") == "clock", f"{where} calls {owner}.{node.attr}: use fencepost.clock"
 
 
 @every_module

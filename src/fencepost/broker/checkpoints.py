@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 
-from fencepost.clock import Clock, Handle
+from fencepost.clock import Clock, Periodic
 from fencepost.errors import Malformed
 from fencepost.log import checkpoint
 from fencepost.log.disk import Disk
@@ -33,7 +33,7 @@ class Checkpoints:
         self._logs = logs
         self._lock = threading.Lock()
         self._generation = 0
-        self._timer: Handle | None = None
+        self._regular: Periodic | None = None
         self._written: dict[str, Offsets] = {}
 
     @property
@@ -73,14 +73,13 @@ class Checkpoints:
                         self._replace(offsets)
 
             worker.submit(work, _report)
-            self._timer = clock.call_later(interval_ms, due)
 
-        self._timer = clock.call_later(interval_ms, due)
+        self._regular = Periodic(clock, lambda: interval_ms, due)
+        self._regular.start()
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._regular is not None:
+            self._regular.stop()
 
     def _load(self, path: str) -> Offsets:
         try:

@@ -13,7 +13,6 @@ import logging
 from collections import deque
 from collections.abc import Mapping
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.dispatch import Call, Handler, Parts, Waiting
@@ -35,7 +34,7 @@ log = logging.getLogger("fencepost.connection")
 GATHER_BYTES = 64 * 1024
 REPLIES_MAX = 1000
 #: How long one connection's requests are served before the others get their turn.
-TURN_S = 0.02
+TURN_MS = 20
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -47,14 +46,15 @@ class Connection(asyncio.BufferedProtocol):
         self._inbox = Inbox(max_request_bytes)
         self._transport: asyncio.Transport
         self._client_host = ""
-        self.last_active = 0.0
+        self._now_ms = node.clock.monotonic_ms
+        self.last_active_ms = self._now_ms()
 
         self._waiting: Waiting | None = None  # the request that holds back those behind it
         self._backlog: deque[bytearray] = deque()  # whole frames that came while something held them back
         self._replies: deque[Waiting] = deque()  # encoded answers in order, not all of them durable
         self._outbox: Outbox
         self._flushing = False  # a flush is due at the loop's next turn
-        self._turn_ends = 0.0
+        self._turn_ends_ms = 0
         self._yielding = False  # the others' turn
         self._reading = True
         self._closed = False
@@ -66,7 +66,6 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(self._transport, self._node.loop, self._go_on, self._hang_up)
         peer = self._transport.get_extra_info("peername")
         self._client_host = f"/{peer[0]}" if peer else "/unknown"
-        self.last_active = self._node.loop_time()
         if not self._node.connected(self):
             self._hang_up("too many connections (max.connections)")
 
@@ -83,8 +82,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._inbox.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active = self._node.loop_time()
-        self._turn_ends = perf_counter() + TURN_S
+        self.last_active_ms = self._now_ms()
+        self._turn_ends_ms = self.last_active_ms + TURN_MS
         try:
             for frame in self._inbox.frames(nbytes):
                 if self._held_back():
@@ -93,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._serve(frame)
                 if self._closed:
                     return
-                if perf_counter() > self._turn_ends:
+                if self._now_ms() > self._turn_ends_ms:
                     self._yield()
         except Malformed as error:
             self._hang_up(str(error))
@@ -129,10 +128,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Something that held requests back is over."""
-        self._turn_ends = perf_counter() + TURN_S
+        self._turn_ends_ms = self._now_ms() + TURN_MS
         while self._backlog and not self._closed and not self._held_back():
             self._serve(memoryview(self._backlog.popleft()))
-            if perf_counter() > self._turn_ends:
+            if self._now_ms() > self._turn_ends_ms:
                 self._yield()
         if not self._closed:
             self._outbox.flush()

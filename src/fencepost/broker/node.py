@@ -28,7 +28,7 @@ from fencepost.log.disk import Disk, SystemDisk
 log = logging.getLogger("fencepost")
 
 BACKLOG = 1024
-QUIET_S = 10
+QUIET_MS = 10_000
 OPEN_FILES = 100_000
 #: The name of a step of a transaction at which the process kills itself: for crash tests.
 CRASH_VARIABLE = "FENCEPOST_CRASH_AT"
@@ -70,14 +70,12 @@ class Node:
         )
         self._maintenance = Maintenance(self)
         self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
-        self.loop_time: Callable[[], float] = lambda: 0.0
+        self._connections: dict[Connection, None] = {}  # in the order in which they came
         self.loop: asyncio.AbstractEventLoop
 
     async def start(self) -> None:
         """Returns once connections are accepted."""
         loop = asyncio.get_running_loop()
-        self.loop_time = loop.time
         self.loop = loop
         _raise_open_files_limit()
         self.topics.open()
@@ -98,7 +96,7 @@ class Node:
             self._server.close()
         for connection in list(self._connections):
             connection.close()
-        await self._maintenance.stop()
+        self._maintenance.stop()
         self.transactions.stop()
         self.groups.stop()
         await self.topics.close()
@@ -109,20 +107,20 @@ class Node:
         """False when there are too many."""
         if len(self._connections) >= self.settings.max_connections:
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         return True
 
     def disconnected(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
 
     def close_idle_connections(self) -> None:
         """And have those that are quiet keep no buffers."""
-        now = self.loop_time()
-        close_before = now - self.settings.connections_max_idle_ms / 1000
+        now_ms = self.clock.monotonic_ms()
+        close_before_ms = now_ms - self.settings.connections_max_idle_ms
         for connection in list(self._connections):
-            if connection.last_active < close_before:
+            if connection.last_active_ms < close_before_ms:
                 connection.close()
-            elif connection.last_active < now - QUIET_S:
+            elif connection.last_active_ms < now_ms - QUIET_MS:
                 connection.idle()
 
 

@@ -13,8 +13,9 @@ class Waiter(Protocol):
 
 class Progress:
     def __init__(self) -> None:
-        self._waiters: dict[PartitionLog, set[Waiter]] = {}
-        self._woken: set[Waiter] = set()
+        # Dicts, not sets: waiters are woken in the order in which they came.
+        self._waiters: dict[PartitionLog, dict[Waiter, None]] = {}
+        self._woken: dict[Waiter, None] = {}
 
     def moved(self, log: PartitionLog) -> None:
         """A high watermark or LSO moved. Waiters look once per turn of the loop, however much was appended in it."""
@@ -27,18 +28,18 @@ class Progress:
 
     def watch(self, waiter: Waiter, logs: Iterable[PartitionLog]) -> None:
         for log in logs:
-            self._waiters.setdefault(log, set()).add(waiter)
+            self._waiters.setdefault(log, {})[waiter] = None
 
     def forget(self, waiter: Waiter, logs: Iterable[PartitionLog]) -> None:
         for log in logs:
             waiters = self._waiters.get(log)
             if waiters is not None:
-                waiters.discard(waiter)
+                waiters.pop(waiter, None)
                 if not waiters:
                     del self._waiters[log]
-        self._woken.discard(waiter)
+        self._woken.pop(waiter, None)
 
     def _wake(self) -> None:
-        woken, self._woken = self._woken, set()
+        woken, self._woken = self._woken, {}
         for waiter in woken:
             waiter.look_again()

@@ -14,11 +14,11 @@ and below the last stable offset are touched, so every transaction in them is de
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from fencepost.clock import Clock
 from fencepost.errors import FencepostError
 from fencepost.log import files, swap
 from fencepost.log.compaction import BatchFilter, LastRecord, TransactionTracker, raw_records
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: The thread works this long and then lets the event loop have the interpreter for as long again.
-WORK_S = 0.002
+WORK_MS = 2
 
 
 class Cancelled(FencepostError):
@@ -43,17 +43,17 @@ class Cancelled(FencepostError):
 class Pace:
     """Keeps a background thread from crowding out the event loop, and ends it when it is no longer wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.cancelled = threading.Event()
-        self._since = time.monotonic()
+        self._clock = clock
+        self._since_ms = clock.monotonic_ms()
 
     def breathe(self) -> None:
         if self.cancelled.is_set():
             raise Cancelled
-        worked = time.monotonic() - self._since
-        if worked > WORK_S:
-            time.sleep(WORK_S)
-            self._since = time.monotonic()
+        if self._clock.monotonic_ms() - self._since_ms >= WORK_MS:
+            self._clock.block_ms(WORK_MS)
+            self._since_ms = self._clock.monotonic_ms()
 
 
 def first_uncleanable(log: "PartitionLog", now_ms: int) -> int:
@@ -96,7 +96,7 @@ class CleaningRun:
     def __init__(self, log: "PartitionLog", finished: Callable[[BaseException | None], None] | None = None) -> None:
         self._log = log
         self._finished = finished
-        self._pace = Pace()
+        self._pace = Pace(log.clock)
         now_ms = log.clock.now_ms()
         limit = first_uncleanable(log, now_ms)
         ends = dict(zip(log.segments.all, log.segments.ends(), strict=False))

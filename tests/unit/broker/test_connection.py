@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.broker.connection import Connection
 from fencepost.broker.dispatch import Handler, OnDisconnect, Waiting
+from fencepost.clock import ManualClock
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.disk import SystemDisk
 from fencepost.log.slices import FileSlice
@@ -73,9 +74,7 @@ class Loop:
 class Node:
     def __init__(self):
         self.loop = Loop()
-
-    def loop_time(self):
-        return 0.0
+        self.clock = ManualClock()
 
     def connected(self, connection):
         return True

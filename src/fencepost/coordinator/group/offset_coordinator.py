@@ -7,7 +7,7 @@ concern a whole request are raised as KafkaError, those of one partition are in 
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from fencepost.clock import Clock, Handle
+from fencepost.clock import Clock, Periodic
 from fencepost.coordinator.group.checks import check_commit, check_delete_offsets, check_txn_commit
 from fencepost.coordinator.group.commits import (
     DEFAULT_RETENTION_MS,
@@ -53,15 +53,13 @@ class OffsetCoordinator:
         self._settings = settings
         self._heard_from = heard_from
         self._forget = forget
-        self._next_check: Handle | None = None
+        self._expiry = Periodic(clock, lambda: settings.offsets_retention_check_interval_ms, self.expire)
 
     def start(self) -> None:
-        interval_ms = self._settings.offsets_retention_check_interval_ms
-        self._next_check = self._clock.call_later(interval_ms, self._check)
+        self._expiry.start()
 
     def stop(self) -> None:
-        if self._next_check is not None:
-            self._next_check.cancel()
+        self._expiry.stop()
 
     # -- requests
 
@@ -134,12 +132,6 @@ class OffsetCoordinator:
                     del shard.machine.groups[group.group_id]  # the log never heard of it
                 if group.group_id not in shard.machine.groups:
                     self._forget(group)
-
-    def _check(self) -> None:
-        try:
-            self.expire()
-        finally:
-            self.start()
 
     # -- steps
 

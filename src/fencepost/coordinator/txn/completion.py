@@ -18,7 +18,7 @@ import asyncio
 import logging
 from collections.abc import Collection
 
-from fencepost.clock import Clock
+from fencepost.clock import Clock, give_way, pause
 from fencepost.coordinator.runtime import Shard, Shards
 from fencepost.coordinator.txn import decide
 from fencepost.coordinator.txn.markers import Marker, Markers, marker_of
@@ -26,7 +26,6 @@ from fencepost.coordinator.txn.model import Transaction, encode
 from fencepost.coordinator.txn.states import PREPARED
 from fencepost.coordinator.txn.steps import Step, StepHook
 from fencepost.coordinator.txn.table import TransactionTable
-from fencepost.coordinator.txn.waiting import pause
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.wire.terms import TopicPartition
 
@@ -57,7 +56,7 @@ class Completions:
         self._clock = clock
         self._step = step
         self._running: dict[str, Completed] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
 
     def of(self, prepared: Transaction) -> Completed:
         """The run for this transaction, begun if need be. Its result is the completed transaction."""
@@ -71,8 +70,8 @@ class Completions:
         completed.add_done_callback(_look_at_exception)
         self._running[prepared.transactional_id] = completed
         task = loop.create_task(self._run(prepared, completed))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return completed
 
     def stop(self) -> None:
@@ -137,7 +136,7 @@ class Completions:
         waits: list[tuple[TopicPartition, asyncio.Future[None]]] = []
         for index, where in enumerate(partitions):
             if index and index % MARKERS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await give_way()
             try:
                 log, offset = self._markers.append(where, marker)
             except KafkaError as refusal:

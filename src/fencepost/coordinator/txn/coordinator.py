@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Protocol
 
-from fencepost.clock import Clock
+from fencepost.clock import Clock, Periodic, within
 from fencepost.coordinator.runtime import Replay, Shard, Shards, coordinator_error
 from fencepost.coordinator.txn import decide, housekeeping
 from fencepost.coordinator.txn.completion import Completions
@@ -26,7 +26,6 @@ from fencepost.coordinator.txn.producer_ids import ProducerIds
 from fencepost.coordinator.txn.states import PREPARED, TransactionState
 from fencepost.coordinator.txn.steps import Step, StepHook, no_hook
 from fencepost.coordinator.txn.table import TransactionTable
-from fencepost.coordinator.txn.waiting import within
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.wire.terms import TRANSACTION_STATE, TopicPartition
 
@@ -78,12 +77,12 @@ class TransactionCoordinator:
         self._markers = Markers(topics, marker_appended)
         self._completions = Completions(self._shards, self._table, self._markers, clock, self._step)
         self._periodic = (
-            housekeeping.Periodic(
+            Periodic(
                 clock,
                 lambda: settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
                 self.abort_timed_out,
             ),
-            housekeeping.Periodic(
+            Periodic(
                 clock,
                 lambda: settings.transaction_remove_expired_transaction_cleanup_interval_ms,
                 self.forget_expired,

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 
-from fencepost.clock import Clock, Handle
 from fencepost.coordinator.runtime import Shard, Shards
 from fencepost.coordinator.txn import decide
 from fencepost.coordinator.txn.model import Transaction, tombstone
@@ -14,30 +13,6 @@ logger = logging.getLogger(__name__)
 
 #: Tombstones of one batch: an append of this size does not hold up the event loop.
 TOMBSTONES_PER_BATCH = 500
-
-
-class Periodic:
-    """Runs a job on an interval until stopped. A job that fails is run again at its next turn."""
-
-    def __init__(self, clock: Clock, interval_ms: Callable[[], int], job: Callable[[], None]) -> None:
-        self._clock = clock
-        self._interval_ms = interval_ms
-        self._job = job
-        self._handle: Handle | None = None
-
-    def start(self) -> None:
-        self._handle = self._clock.call_later(self._interval_ms(), self._turn)
-
-    def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-
-    def _turn(self) -> None:
-        try:
-            self._job()
-        except Exception:
-            logger.exception("%s failed", self._job.__qualname__)
-        self.start()
 
 
 def abort_timed_out(table: TransactionTable, abort: Callable[[Transaction], None], now_ms: int) -> None:
