@@ -23,6 +23,7 @@ MAIN = {
     "get-offsets": PREFIX + "GetOffsetShell",
     "groups": PREFIX + "GroupsCommand",
     "leader-election": PREFIX + "LeaderElectionCommand",
+    "log-compaction-tester": "kafka.tools.LogCompactionTester",
     "log-dirs": PREFIX + "LogDirsCommand",
     "metadata-quorum": PREFIX + "MetadataQuorumCommand",
     "producer-perf-test": PREFIX + "ProducerPerformance",

@@ -78,10 +78,17 @@ class ForgetfulDisk:
     def die_after(self, changes: int) -> None:
         self._changes_left = changes
 
-    def lose_power(self, rng: random.Random | None = None) -> None:
-        """Back to what was synced; with a random generator, plus any part of what was not. Then it is on again."""
+    def turn_off(self) -> None:
+        self._off = True
+
+    def turn_on(self) -> None:
+        """After a crash of the machine that lost nothing."""
         self._off = False
         self._changes_left = None
+
+    def lose_power(self, rng: random.Random | None = None) -> None:
+        """Back to what was synced; with a random generator, plus any part of what was not. Then it is on again."""
+        self.turn_on()
         self._forget(self._root, rng)
 
     def _forget(self, directory: Directory, rng: random.Random | None) -> None:

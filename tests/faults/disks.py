@@ -4,21 +4,10 @@ from tests.fakes.forgetful_disk import ForgetfulDisk, ForgetfulFile
 
 
 class UnreliableDisk(ForgetfulDisk):
-    """Can be switched off from outside, and loses pages when a sync fails, as Linux does.
+    """Loses pages when a sync fails, as Linux does.
 
     After a failed fsync the kernel calls the pages clean: programs still read them, but no later sync writes them.
     """
-
-    def turn_off(self) -> None:
-        self._off = True
-
-    def turn_on(self) -> None:
-        """After a crash of the machine that lost nothing."""
-        self._off = False
-
-    @property
-    def is_off(self) -> bool:
-        return self._off
 
     def open(self, path: str, *, create: bool = False) -> "UnreliableFile":
         return UnreliableFile(self, super().open(path, create=create).inode)

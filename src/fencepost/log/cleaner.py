@@ -1,12 +1,13 @@
-"""Compacting a log while it is in use: what is due, the copying on a background thread, the swap on the event loop.
+"""Compacts a log while it is in use: decides what is due, copies on a background thread, swaps on the event loop.
 
-One run goes through the log's closed segments, group by group::
+One run goes through the log's closed segments, group by group, and twice. The first pass removes what is superseded.
+The second merges neighbours that are small enough now, so that a log does not keep one file per segment it ever had::
 
     loop    choose the dirty stretch and the groups, note producers and aborted transactions
     thread  map the newest offset of every key; write the group's new segment (`.cleaned`), sync it, name it `.swap`
     loop    put it in the place of the old segments
     thread  remove the old files, give the new ones their names (see `swap`)
-    loop    the next group, or the end of the run
+    loop    the next group, the second pass, or the end of the run
 
 The thread works on files of its own and on values that do not change. Invariant: only segments that are closed, synced
 and below the last stable offset are touched, so every transaction in them is decided.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The thread works this long and then lets the event loop have the interpreter for as long again.
+#: The thread works this long, then leaves the interpreter to the event loop for as long again.
 WORK_MS = 2
 
 
@@ -41,7 +42,7 @@ class Cancelled(FencepostError):
 
 
 class Pace:
-    """Keeps a background thread from crowding out the event loop, and ends it when it is no longer wanted."""
+    """Keeps a background thread from starving the event loop, and ends it when the run is cancelled."""
 
     def __init__(self, clock: Clock) -> None:
         self.cancelled = threading.Event()
@@ -57,7 +58,7 @@ class Pace:
 
 
 def first_uncleanable(log: "PartitionLog", now_ms: int) -> int:
-    """Up to where the log may be compacted."""
+    """The offset up to which the log may be compacted."""
     if not log.segments.all:
         return log.log_start_offset
     limit = min(log.last_stable_offset, log.recovery_point, log.segments.all[-1].base_offset)
@@ -98,13 +99,12 @@ class CleaningRun:
         self._finished = finished
         self._pace = Pace(log.clock)
         now_ms = log.clock.now_ms()
-        limit = first_uncleanable(log, now_ms)
-        ends = dict(zip(log.segments.all, log.segments.ends(), strict=False))
-        cleanable = [segment for segment in log.segments.all[:-1] if ends[segment] <= limit]
-        self._end_offset = ends[cleanable[-1]] if cleanable else 0
-        self._dirty_from = max(log.cleaned_offset, cleanable[0].base_offset if cleanable else 0)
-        self._ranges = {segment.base_offset: ends[segment] for segment in cleanable}
-        self._groups = group_by_size(cleanable, ends, log.config)
+        cleanable = self._closed_up_to(first_uncleanable(log, now_ms))
+        self._ranges = {segment.base_offset: end for segment, end in cleanable.items()}
+        self._end_offset = max(cleanable.values(), default=0)
+        self._dirty_from = max(log.cleaned_offset, min(self._ranges, default=0))
+        self._groups = group_by_size(cleanable, log.config)
+        self._merging = False
         self._aborted = log.segments.aborted(0, self._end_offset)
         self._map = OffsetMap(log.config.cleaner_dedupe_buffer_bytes)
         last_records = {
@@ -129,13 +129,26 @@ class CleaningRun:
 
     # ------------------------------------------------------------------------------------------------ on the event loop
 
+    def _closed_up_to(self, limit: int) -> dict[Segment, int]:
+        """The segments that end at or before `limit`, the active one excepted, and where each ends."""
+        segments = self._log.segments
+        return {segment: end for segment, end in zip(segments.all, segments.ends(), strict=False) if end <= limit}
+
     def _next_group(self, error: BaseException | None) -> None:
-        if error is None and self._groups and self._groups[0][0].base_offset <= self._map.latest_offset:
+        if error is not None:
+            self._finish(error)
+        elif self._groups and self._groups[0][0].base_offset <= self._map.latest_offset:
             group = self._groups.pop(0)
             bases = [segment.base_offset for segment in group]
             self._log.worker.background(lambda: self._copy(bases), lambda error: self._swap_in(group, error))
+        elif not self._merging:
+            self._merging = True
+            cleaned = self._closed_up_to(min(self._map.latest_offset + 1, self._end_offset))
+            self._ranges = {segment.base_offset: end for segment, end in cleaned.items()}
+            self._groups = [group for group in group_by_size(cleaned, self._config) if len(group) > 1]
+            self._next_group(None)
         else:
-            self._finish(error)
+            self._finish(None)
 
     def _swap_in(self, group: list[Segment], error: BaseException | None) -> None:
         log = self._log
@@ -156,7 +169,7 @@ class CleaningRun:
         for segment in group:
             segment.release()
         end_offset = self._ranges[group[-1].base_offset]
-        # Within what was replaced, neither positions nor segments are what they were.
+        # Snapshots within the replaced range name positions and segments that are gone.
         inside = {offset for offset in log.directory.snapshots if group[0].base_offset < offset < end_offset}
         log.directory.drop_snapshots(inside)
         bases = [segment.base_offset for segment in group]
@@ -220,7 +233,7 @@ class CleaningRun:
             target.complete()
             for path in [target.path(files.LOG), *target.index_paths()]:
                 self._disk.sync_file(path)
-            # Where records have no time of their own, retention goes by the file's.
+            # Retention goes by the file's time if the records have none.
             newest = Segment(self._disk, self._directory, bases[-1], created_ms=0).path(files.LOG)
             self._disk.set_modified_ms(target.path(files.LOG), self._disk.modified_ms(newest))
             swap.announce(self._disk, target)
@@ -233,14 +246,17 @@ class CleaningRun:
 
     def _copy_segment(self, base_offset: int, target: Segment, group_end: int) -> None:
         source = self._open(base_offset)
-        transactions = self._filter.transactions
+        still_aborted = self._filter.transactions.still_aborted
+        decide = self._filter.merge if self._merging else self._filter.apply
         try:
+            if self._merging:
+                source.txn_index.collect(0, FOREVER, still_aborted)
             for _, header, batch in source.batches(0, source.size):
                 self._pace.breathe()
-                left = self._filter.apply(header, batch, is_last=header.last_offset + 1 == group_end)
-                for aborted in transactions.still_aborted:
+                left = decide(header, batch, is_last=header.last_offset + 1 == group_end)
+                for aborted in still_aborted:
                     target.txn_index.add(aborted)
-                transactions.still_aborted.clear()
+                still_aborted.clear()
                 if left is not None:
                     max_timestamp = read_header(left).max_timestamp
                     target.append(left, len(left), header.last_offset, max_timestamp, self._config.index_interval_bytes)
@@ -253,18 +269,18 @@ class CleaningRun:
         return segment
 
 
-def group_by_size(segments: list[Segment], ends: dict[Segment, int], config: LogConfig) -> list[list[Segment]]:
-    """Neighbours that fit in one segment become one, so that compaction does not leave ever smaller ones."""
+def group_by_size(segments: dict[Segment, int], config: LogConfig) -> list[list[Segment]]:
+    """Groups of neighbours, each of which fits into one segment. `segments` maps each to its end offset."""
     groups: list[list[Segment]] = []
     log_bytes = index_bytes = 0
-    for segment in segments:
+    for segment, end_offset in segments.items():
         log_bytes += segment.size
         index_bytes += max(segment.index.size_bytes(), segment.time_index.size_bytes())
         fits = (
             bool(groups)
             and log_bytes <= config.segment_bytes
             and index_bytes <= config.segment_index_bytes
-            and ends[segment] - groups[-1][0].base_offset <= MAX_RELATIVE
+            and end_offset - groups[-1][0].base_offset <= MAX_RELATIVE
         )
         if fits:
             groups[-1].append(segment)

@@ -1,10 +1,13 @@
 """What compaction keeps of a batch: a pure decision, batch by batch, in the order of the log.
 
-Kept is a key's newest record, and its tombstone until `delete.retention.ms` after compaction first met it; that moment
+A key's newest record is kept. A tombstone is kept until `delete.retention.ms` after compaction first met it; that time
 is written into the batch (bit 6 of its attributes, with the time in place of the base timestamp: KIP-534). Data of
-aborted transactions goes. A marker goes once no data of its transaction is left and its own such moment has passed. A
-producer's last batch stays as an empty one, so that its sequence and epoch survive. Invariants: offsets never change;
-what is beyond the offset map is kept as it is.
+aborted transactions goes. A marker goes once no data of its transaction is left and its own such time has passed.
+
+Two kinds of batches stay even if they become empty. A known producer's last batch preserves its sequence and epoch.
+The last batch of a segment shows where the segment ends: without it, recovery could not tell a compacted range from one
+that a power failure took. Reads pass over both. Invariants: offsets never change; what is beyond the offset map is kept
+as it is.
 """
 
 import heapq
@@ -23,7 +26,7 @@ from fencepost.wire.varint import read_signed, write_signed
 
 
 class LastRecord(NamedTuple):
-    """Where a producer that is still known wrote last: the batch that must not disappear."""
+    """Where a known producer wrote last: the batch that must not disappear."""
 
     last_offset: int  #: -1 when nothing but a marker of its epoch is left
     epoch: int
@@ -139,6 +142,10 @@ class BatchFilter:
         if new_horizon is None and len(kept) == header.record_count:
             return batch
         return _rebuilt(header, kept, new_horizon)
+
+    def merge(self, header: BatchHeader, batch: memoryview, *, is_last: bool) -> memoryview | None:
+        """What is left of a batch that `apply` has kept, now that its segment is merged with its neighbours."""
+        return batch if header.record_count or is_last or self._is_last_of_producer(header) else None
 
     def _keeps(self, record: RawRecord, header: BatchHeader, *, tombstones_go: bool) -> bool:
         offset = header.base_offset + record.offset_delta

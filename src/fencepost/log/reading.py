@@ -52,7 +52,7 @@ def read(
     end_offset = readable_end(log, isolation)
     records: bytes | FileSlice = b""
     aborted: list[AbortedTransaction] | None = [] if committed else None
-    found = log.segments.locate(offset) if offset < end_offset else None
+    found = log.segments.locate(offset, end_offset) if offset < end_offset else None
     if found is not None:
         segment, position = found
         stop = _stop(log, segment, end_offset)

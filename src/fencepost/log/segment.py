@@ -215,13 +215,16 @@ class Segment:
             yield position, header
             position = following
 
-    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The first batch that ends at or after `offset`, with its position."""
+    def headers_from(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of every batch that ends at or after `offset`."""
         start = self.index.position_before(offset)
         for position, header in self.headers(start, self.size, LOOKUP_BYTES):
             if header.base_offset + header.last_offset_delta >= offset:
-                return position, header
-        return None
+                yield position, header
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """The first batch that ends at or after `offset`, with its position."""
+        return next(self.headers_from(offset), None)
 
     def batches(self, start: int, stop: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """(position, header, bytes) of every whole batch from `start` up to `stop`."""

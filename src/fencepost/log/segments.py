@@ -32,17 +32,26 @@ class Segments:
             return len(self.all) - 1
         return max(bisect_right(self.all, offset, key=_base_offset) - 1, 0)
 
-    def locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The segment and position of the first batch that ends at or after `offset`."""
+    def locate(self, offset: int, end_offset: int) -> tuple[Segment, int] | None:
+        """The segment and position of the first batch that ends at or after `offset`.
+
+        Batches that compaction emptied are passed over if one with records follows before `end_offset`: a Java
+        consumer that receives nothing else returns from `poll` without records.
+        """
         number = self.number_of(offset)
         cursor_offset, segment, position = self._cursor
         if offset == cursor_offset and self.all[number] is segment and position < segment.size:
             return segment, position
+        emptied: tuple[Segment, int] | None = None
         for candidate in range(number, len(self.all)):
-            found = self.all[candidate].find(offset)
-            if found is not None:
-                return self.all[candidate], found[0]
-        return None
+            segment = self.all[candidate]
+            for position, header in segment.headers_from(offset):
+                if header.record_count and (emptied is None or header.base_offset < end_offset):
+                    return segment, position
+                if header.base_offset >= end_offset:
+                    return emptied
+                emptied = emptied or (segment, position)
+        return emptied
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
         """`offset` begins, or will begin, at `position`."""

@@ -1,13 +1,13 @@
-"""Putting compacted segments in the place of the ones they were made from, so that a crash at any point does no harm.
+"""Replaces segments by the one compacted from them. After a crash at any step, recovery finds the old or the new.
 
 The steps, each durable before the next (the names are Kafka's)::
 
-    .cleaned   being written: worth nothing until it is complete and synced
-    .swap      complete: from here on it counts, and the segments that it replaces do not
-    (none)     in place, the replaced segments are gone
+    .cleaned   being written: counts for nothing
+    .swap      complete: it counts, and the segments that it replaces no longer do
+    (none)     in place: the replaced segments are gone
 
-A `.swap` segment reaches from its base offset to the end of its last batch; the cleaner keeps that batch even when it
-is empty, so the range that it replaces can be read from the file itself.
+A `.swap` segment covers the offsets from its base to the end of its last batch. The cleaner keeps that batch even if it
+is empty, so the file itself says which segments it replaces.
 """
 
 import os
@@ -19,12 +19,15 @@ from fencepost.log.segment import Segment
 
 def announce(disk: Disk, cleaned: Segment) -> None:
     """`cleaned` is complete and synced: from here on it counts."""
+    # All names are durable before the first changes. A `.swap` index whose log is missing is then known to be one that
+    # `put_in_place` was renaming, and not one whose log was lost.
+    disk.fsync_dir(cleaned.directory)
     cleaned.rename(files.SWAP)
     disk.fsync_dir(cleaned.directory)
 
 
 def put_in_place(disk: Disk, directory: str, replaced_bases: list[int]) -> None:
-    """Remove the segments that were replaced, then give the new one the name of the first of them."""
+    """Remove the replaced segments, then give the new one the name of the first of them."""
     for base in replaced_bases:
         for kind in reversed(files.SEGMENT_SUFFIXES):
             disk.unlink(os.path.join(directory, files.name(base, kind)))
@@ -38,7 +41,7 @@ def put_in_place(disk: Disk, directory: str, replaced_bases: list[int]) -> None:
 
 
 def finish_swaps(disk: Disk, directory: str) -> None:
-    """Complete or undo, on opening a log, what a crash interrupted."""
+    """When a log is opened: complete or undo what a crash interrupted."""
     named = [(name, parsed) for name in disk.listdir(directory) if (parsed := files.parse(name)) is not None]
     cleaned = [(name, base) for name, (base, suffix) in named if suffix.endswith(files.CLEANED)]
     swaps = [(name, base, suffix) for name, (base, suffix) in named if suffix.endswith(files.SWAP)]
