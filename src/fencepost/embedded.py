@@ -26,9 +26,9 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, Self
 
-from fencepost.broker.data_directory import LOCK
 from fencepost.broker.settings import Settings
 from fencepost.errors import ErrorCode, FencepostError, KafkaError
+from fencepost.log.disk import LOCK
 from fencepost.owned_process import OwnedProcess
 
 START_TIMEOUT_S = 60.0

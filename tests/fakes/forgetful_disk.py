@@ -7,11 +7,14 @@ what fits is written, then ENOSPC) and broken (`fail_writes`, `fail_syncs`, `fai
 """
 
 import errno
+import hashlib
 import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
+
+from fencepost.errors import DataDirectoryLocked
 
 Buffer = bytes | bytearray | memoryview
 Item = TypeVar("Item")
@@ -69,13 +72,14 @@ class ForgetfulDisk:
         self.changes = 0
         self._changes_left: int | None = None
         self._off = False
+        self._locked: set[str] = set()
         for directory in directories:
             self.mkdir(directory)
         self._sync_everything(self._root)
 
     # ------------------------------------------------------------------------------------------------------- accidents
 
-    def die_after(self, changes: int) -> None:
+    def die_after(self, changes: int | None) -> None:
         self._changes_left = changes
 
     def turn_off(self) -> None:
@@ -84,12 +88,17 @@ class ForgetfulDisk:
     def turn_on(self) -> None:
         """After a crash of the machine that lost nothing."""
         self._off = False
+        self.unlock()
         self._changes_left = None
 
     def lose_power(self, rng: random.Random | None = None) -> None:
         """Back to what was synced; with a random generator, plus any part of what was not. Then it is on again."""
         self.turn_on()
         self._forget(self._root, rng)
+
+    def unlock(self) -> None:
+        """The process that held locks is gone."""
+        self._locked.clear()
 
     def _forget(self, directory: Directory, rng: random.Random | None) -> None:
         survivors = [] if rng is None else _some(directory.pending, rng)
@@ -132,10 +141,23 @@ class ForgetfulDisk:
     def is_off(self) -> bool:
         return self._off
 
+    def digest(self) -> bytes:
+        """The same for two disks that show the same files with the same content."""
+        digest = hashlib.sha256()
+        _digest(self._root, "", digest.update)
+        return digest.digest()
+
     def used_bytes(self) -> int:
         return _size(self._root)
 
     # ------------------------------------------------------------------------------------------------- the Disk itself
+
+    def lock(self, directory: str) -> "ForgetfulLock":
+        self.alive()
+        if directory in self._locked:
+            raise DataDirectoryLocked(f"{directory} is in use by another broker")
+        self._locked.add(directory)
+        return ForgetfulLock(self._locked, directory)
 
     def open(self, path: str, *, create: bool = False) -> "ForgetfulFile":
         self.alive()
@@ -263,6 +285,17 @@ class ForgetfulDisk:
         return node
 
 
+class ForgetfulLock:
+    """Held until released, or until the power is lost."""
+
+    def __init__(self, locked: set[str], directory: str) -> None:
+        self._locked = locked
+        self._directory = directory
+
+    def release(self) -> None:
+        self._locked.discard(self._directory)
+
+
 class ForgetfulFile:
     def __init__(self, disk: ForgetfulDisk, inode: Inode) -> None:
         self._disk = disk
@@ -341,6 +374,15 @@ def _size(node: Inode | Directory) -> int:
     if isinstance(node, Directory):
         return sum(_size(child) for child in node.names.values())
     return len(node.content)
+
+
+def _digest(directory: Directory, path: str, update: Callable[[bytes], None]) -> None:
+    for name, node in sorted(directory.names.items(), key=lambda item: item[0]):
+        update(f"{path}/{name}\n".encode())
+        if isinstance(node, Directory):
+            _digest(node, f"{path}/{name}", update)
+        else:
+            update(len(node.content).to_bytes(8, "big") + node.content)
 
 
 def _write(content: bytearray, position: int, data: bytes) -> None:

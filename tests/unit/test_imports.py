@@ -126,8 +126,8 @@ def test_the_disk_comes_in_through_its_interface(path: Path):
 
 
 @every_module
-def test_time_passes_by_the_clock_alone(path: Path):
-    """`now` and `later` are the clock's, so that a whole broker runs in virtual time."""
+def test_time_and_chance_are_handed_in(path: Path):
+    """`now` and `later` are the clock's, so that a whole broker runs in virtual time and from a seed."""
     if part_of(path) not in TIMED:
         return
     assert "time" not in set(imported_modules(path)), f"{relative(path)} imports time"
@@ -139,6 +139,7 @@ def test_time_passes_by_the_clock_alone(path: Path):
         assert not (owner == "asyncio" and node.attr in {"sleep", "timeout", "timeout_at", "wait_for"}), (
             f"{where} uses asyncio.{node.attr}: use fencepost.clock"
         )
+        assert owner != "random" or node.attr in {"Random", "SystemRandom"}, f"{where} has dice of its own"
         if node.attr in {"call_later", "call_at"}:
             assert owner.lstrip("_") == "clock", f"{where} calls {owner}.{node.attr}: use fencepost.clock"
 

@@ -1,7 +1,6 @@
-"""The data directory as a whole: one broker at a time, and whose data it is.
+"""Whose data is in the data directory.
 
-`.lock` is held with flock for as long as the broker runs, so a killed broker leaves nothing to clean up. The process id
-in it is only there for the message. `meta.properties` is Kafka's file, version 1::
+`meta.properties` is Kafka's file, version 1::
 
     version=1
     cluster.id=…         22 characters, a random UUID in URL-safe base64
@@ -10,15 +9,14 @@ in it is only there for the message. `meta.properties` is Kafka's file, version 
 """
 
 import base64
-import fcntl
 import os
+import random
 import uuid
 from dataclasses import dataclass
 
-from fencepost.errors import ConfigError, DataDirectoryLocked, Malformed
+from fencepost.errors import ConfigError, Malformed
 from fencepost.log.disk import Disk
 
-LOCK = ".lock"
 META = "meta.properties"
 META_VERSION = "1"
 
@@ -30,33 +28,11 @@ class Identity:
     directory_id: bytes
 
 
-class DirectoryLock:
-    """Held from construction to `release`."""
-
-    def __init__(self, data_dir: str) -> None:
-        path = os.path.join(data_dir, LOCK)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.read(self._fd, 20).decode("ascii", "replace").strip()
-            os.close(self._fd)
-            by = f" (process {owner})" if owner.isdecimal() else ""
-            raise DataDirectoryLocked(f"{data_dir} is in use by another broker{by}; stop that one first") from None
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-
-    def release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-def load_identity(disk: Disk, data_dir: str, node_id: int) -> Identity:
+def load_identity(disk: Disk, data_dir: str, node_id: int, rng: random.Random) -> Identity:
     """Whose directory this is; a new one becomes ours. ConfigError when it belongs to another node id."""
     path = os.path.join(data_dir, META)
     if not disk.exists(path):
-        identity = Identity(encode_uuid(random_uuid()), node_id, random_uuid())
+        identity = Identity(encode_uuid(random_uuid(rng)), node_id, random_uuid(rng))
         disk.write_atomically(path, _render(identity))
         return identity
     lines = disk.read_bytes(path).decode("utf-8", "replace").splitlines()
@@ -79,10 +55,10 @@ def _render(identity: Identity) -> bytes:
     ).encode()
 
 
-def random_uuid() -> bytes:
+def random_uuid(rng: random.Random) -> bytes:
     """A random id as Kafka makes them: its text never begins with a dash, which command lines would misread."""
     while True:
-        value = uuid.uuid4().bytes
+        value = uuid.UUID(bytes=rng.randbytes(16), version=4).bytes
         if not encode_uuid(value).startswith("-"):
             return value
 

@@ -6,7 +6,6 @@ FETCH_SESSION_ID_NOT_FOUND and starts over. Epoch -1 asks for no session, or end
 """
 
 import itertools
-import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -60,10 +59,11 @@ class Session:
 
 
 class FetchSessions:
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, first_id: int = 1) -> None:
+        """`first_id` differs from run to run: a reader of the last one must not meet another's session."""
         self._slots = slots
         self._sessions: OrderedDict[int, Session] = OrderedDict()
-        self._ids = itertools.count(random.randrange(1, 2**20))
+        self._ids = itertools.count(first_id)
 
     def resolve(self, request: Any) -> tuple[list[Wanted], Session | None, bool]:
         """What to fetch, the session it belongs to, and whether the answer is incremental."""

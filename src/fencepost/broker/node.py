@@ -2,17 +2,24 @@
 
 The order of starting matters: logs are recovered first, coordinators replay them and finish what a crash left half
 done, and only then is the first connection accepted.
+
+Whatever a broker needs of the world can be handed in: time, disk, threads, randomness. Connections too: `open` without
+`listen` starts a broker whose connections come from `accept` alone. So a simulation runs one without sockets, threads
+or real time (`tests/simulation`).
 """
 
 import asyncio
 import logging
 import os
+import random
 import resource
 import signal
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.broker.connection import Connection
+from fencepost.broker.data_directory import random_uuid
 from fencepost.broker.dispatch import handlers
 from fencepost.broker.fetch_sessions import FetchSessions
 from fencepost.broker.maintenance import Maintenance
@@ -24,6 +31,7 @@ from fencepost.coordinator.group.coordinator import GroupCoordinator
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.steps import Step
 from fencepost.log.disk import Disk, SystemDisk
+from fencepost.log.flush import Worker
 
 log = logging.getLogger("fencepost")
 
@@ -46,20 +54,37 @@ class Node:
         *,
         clock: Clock | None = None,
         disk: Disk | None = None,
+        worker: Worker | None = None,
+        rng: random.Random | None = None,
     ) -> None:
+        """`worker` runs slow work off the event loop, by default on threads; `rng` makes ids, by default real ones."""
+        rng = rng or random.SystemRandom()
         self.settings = settings
         self.clock = clock or SystemClock()
         self.node_id: int = settings.node_id
         self.handlers = handlers()
         self.progress = Progress()
-        self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots)
+        self.fetch_sessions = FetchSessions(
+            settings.max_incremental_fetch_session_cache_slots, first_id=rng.randrange(1, 2**20)
+        )
         self._listen = (host, port)
         self.host, self.port = host, port  #: what clients are told to connect to
         self.bound = (host, port)  #: what is listened on
         self.topics = TopicRegistry(
-            data_dir, settings, self.clock, disk or SystemDisk(), on_progress=self.progress.moved
+            data_dir,
+            settings,
+            self.clock,
+            disk or SystemDisk(),
+            on_progress=self.progress.moved,
+            worker=worker,
+            rng=rng,
         )
-        self.groups = GroupCoordinator(topics=self.topics, clock=self.clock, settings=settings)
+        self.groups = GroupCoordinator(
+            topics=self.topics,
+            clock=self.clock,
+            settings=settings,
+            new_id=lambda: str(uuid.UUID(bytes=random_uuid(rng))),
+        )
         self.topics.on_delete(lambda topic: self.groups.topics_deleted([topic.name]))
         self.transactions = TransactionCoordinator(
             topics=self.topics,
@@ -75,17 +100,20 @@ class Node:
 
     async def start(self) -> None:
         """Returns once connections are accepted."""
-        loop = asyncio.get_running_loop()
-        self.loop = loop
         _raise_open_files_limit()
+        self.open()
+        await self.listen()
+
+    def open(self) -> None:
+        """Recover the data and begin to work. Needs the running event loop."""
+        self.loop = asyncio.get_running_loop()
         self.topics.open()
         self.groups.start()
         self.transactions.start()
         self._maintenance.start()
-        max_request_bytes = self.settings.socket_request_max_bytes
-        self._server = await loop.create_server(
-            lambda: Connection(self, self.handlers, max_request_bytes), *self._listen, backlog=BACKLOG
-        )
+
+    async def listen(self) -> None:
+        self._server = await self.loop.create_server(self.accept, *self._listen, backlog=BACKLOG)
         host, port = self._server.sockets[0].getsockname()[:2]
         self.bound = (host, port)
         self.host, self.port = self.settings.advertised(host, port)
@@ -102,6 +130,10 @@ class Node:
         await self.topics.close()
 
     # -- connections --------------------------------------------------------------------------------------------------
+
+    def accept(self) -> Connection:
+        """The broker's end of a new connection, to be given a transport."""
+        return Connection(self, self.handlers, self.settings.socket_request_max_bytes)
 
     def connected(self, connection: Connection) -> bool:
         """False when there are too many."""

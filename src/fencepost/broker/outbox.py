@@ -27,6 +27,16 @@ class Transport(Protocol):
     def is_closing(self) -> bool: ...
 
 
+class Outlet(Protocol):
+    """What bytes go into: a socket, or what stands for one."""
+
+    def send(self, data: Any, flags: int = 0, /) -> int: ...
+
+    def fileno(self) -> int: ...
+
+    def detach(self) -> int: ...
+
+
 class Loop(Protocol):
     """What is needed of an event loop."""
 
@@ -66,8 +76,7 @@ class Outbox:
         self._position = 0  # how much of the first part, if it is a slice, is gone
         self._is_broken = False
         self._watched = -1  # the descriptor by which the loop tells when a full socket takes more
-        shared = transport.get_extra_info("socket")
-        self._socket = socket.socket(shared.family, socket.SOCK_STREAM, shared.proto, shared.fileno())
+        self._socket: Outlet = transport.get_extra_info("outlet") or _own(transport.get_extra_info("socket"))
 
     def add(self, parts: Iterable[Any]) -> int:
         """Put an answer in line; its bytes leave with the next `flush`, at the latest. Returns how many wait for it."""
@@ -197,3 +206,8 @@ class Outbox:
             self._loop.remove_writer(self._watched)
             os.close(self._watched)
             self._watched = -1
+
+
+def _own(shared: Any) -> socket.socket:
+    """The transport's socket to write to: asyncio lends it for questions only."""
+    return socket.socket(shared.family, socket.SOCK_STREAM, shared.proto, shared.fileno())

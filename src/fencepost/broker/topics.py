@@ -10,6 +10,7 @@ A partition that was never written has no directory: its log is made when somebo
 import asyncio
 import logging
 import os
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,14 +18,14 @@ from pathlib import Path
 from fencepost.broker import topic_names
 from fencepost.broker.catalogue import Catalogue, Topic
 from fencepost.broker.checkpoints import Checkpoints
-from fencepost.broker.data_directory import DirectoryLock, Identity, load_identity, random_uuid
+from fencepost.broker.data_directory import Identity, load_identity, random_uuid
 from fencepost.broker.partition_directories import find_partitions
 from fencepost.broker.settings import Settings, Source
 from fencepost.clock import Clock
 from fencepost.errors import ConfigError, ErrorCode, InvariantBroken, KafkaError
 from fencepost.log import checkpoint
 from fencepost.log.config import LogConfig
-from fencepost.log.disk import Disk
+from fencepost.log.disk import Disk, Lock
 from fencepost.log.flush import ThreadWorker, Worker
 from fencepost.log.partition import PartitionLog
 from fencepost.wire.terms import CONSUMER_OFFSETS, INTERNAL_TOPICS, TopicPartition
@@ -46,6 +47,7 @@ class TopicRegistry:
         *,
         on_progress: Callable[[PartitionLog], None] | None = None,
         worker: Worker | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.data_dir = data_dir
         self._directory = str(data_dir)
@@ -54,8 +56,9 @@ class TopicRegistry:
         self._disk = disk
         self._on_progress = on_progress
         self._worker = worker
+        self._rng = rng or random.SystemRandom()
         self._executor: ThreadPoolExecutor | None = None
-        self._lock: DirectoryLock | None = None
+        self._lock: Lock | None = None
         self._catalogue = Catalogue(disk, self._directory)
         self._checkpoints = Checkpoints(disk, self._directory, self.logs)
         self._identity: Identity | None = None
@@ -74,8 +77,7 @@ class TopicRegistry:
 
         Raises DataDirectoryLocked, ConfigError, Malformed, or KafkaError for a log that cannot be recovered.
         """
-        os.makedirs(self._directory, exist_ok=True)
-        self._lock = DirectoryLock(self._directory)
+        self._lock = self._disk.lock(self._directory)
         try:
             self._open()
         except BaseException:
@@ -84,7 +86,7 @@ class TopicRegistry:
 
     def _open(self) -> None:
         self._disk.mkdir(self._directory)
-        self._identity = load_identity(self._disk, self._directory, self._settings.node_id)
+        self._identity = load_identity(self._disk, self._directory, self._settings.node_id, self._rng)
         if self._worker is None:
             self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="fencepost-disk")
             self._worker = ThreadWorker(asyncio.get_running_loop(), self._executor)
@@ -272,7 +274,7 @@ class TopicRegistry:
         """A topic as `create_all` takes it. One of the internal names gets what its coordinator relies on as well."""
         if name in INTERNAL_TOPICS:
             config = {**self._internal_config(name), **config}
-        return Topic(name, random_uuid(), partitions, dict(config))
+        return Topic(name, random_uuid(self._rng), partitions, dict(config))
 
     def create_all(self, topics: Iterable[Topic]) -> list[Topic]:
         """Make topics that passed `check_new`, all with one sync."""

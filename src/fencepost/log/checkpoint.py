@@ -8,7 +8,6 @@ which topic a partition's directory belongs to. All are Kafka's formats.
 
 import base64
 import os
-import uuid
 from collections.abc import Mapping
 
 from fencepost.errors import ErrorCode, KafkaError, Malformed
@@ -85,10 +84,10 @@ def check_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
         raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{directory} belongs to another topic of the same name")
 
 
-def discard_directory(disk: Disk, directory: str, worker: Worker) -> None:
+def discard_directory(disk: Disk, directory: str, topic_id: bytes, worker: Worker) -> None:
     """Put a partition's directory out of the way, durably, and remove its files in the background."""
     # Kafka's pattern for directories on their way out: name.uuid-delete, never longer than a file name may be.
-    suffix = f".{uuid.uuid4().hex}{files.DELETED_DIRECTORY}"
+    suffix = f".{topic_id.hex()}{files.DELETED_DIRECTORY}"
     parent, name = os.path.split(directory)
     discarded = os.path.join(parent, name[: 255 - len(suffix)] + suffix)
     disk.rename(directory, discarded)

@@ -5,6 +5,7 @@ full disk means is decided by the log, not here. Invariant: a file that a backgr
 under it (`retain` and `release` are called on the event loop thread, around the thread's work).
 """
 
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,7 +13,11 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Protocol
 
+from fencepost.errors import DataDirectoryLocked
+
 Buffer = bytes | bytearray | memoryview
+
+LOCK = ".lock"
 
 #: Where there is no fdatasync (macOS), fsync does a little more.
 _fdatasync = getattr(os, "fdatasync", os.fsync)
@@ -44,7 +49,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
 class Disk(Protocol):
+    def lock(self, directory: str) -> Lock:
+        """Keep other brokers out of a directory, which is made if need be. Raises DataDirectoryLocked."""
+
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; FileNotFoundError when it is not there and `create` is not set."""
 
@@ -142,6 +154,10 @@ class SystemFile:
 class SystemDisk:
     """The operating system's file system."""
 
+    def lock(self, directory: str) -> "DirectoryLock":
+        os.makedirs(directory, exist_ok=True)
+        return DirectoryLock(directory)
+
     def open(self, path: str, *, create: bool = False) -> SystemFile:
         return SystemFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
 
@@ -203,6 +219,30 @@ class SystemDisk:
 
     def free_bytes(self, path: str) -> int:
         return shutil.disk_usage(path).free
+
+
+class DirectoryLock:
+    """`.lock` in the directory, held with flock: a killed broker leaves nothing to clean up.
+
+    The process id in it is only there for the message.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._fd = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(self._fd, 20).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            by = f" (process {owner})" if owner.isdecimal() else ""
+            raise DataDirectoryLocked(f"{directory} is in use by another broker{by}; stop that one first") from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 @contextmanager

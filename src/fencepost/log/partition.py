@@ -437,7 +437,7 @@ class PartitionLog:
         """Remove the partition. Its directory is out of the way, durably, when this returns; its files go later."""
         self._stop_for_good(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted"))
         if self.directory.disk.exists(self.directory.path):
-            checkpoint.discard_directory(self.directory.disk, self.directory.path, self.worker)
+            checkpoint.discard_directory(self.directory.disk, self.directory.path, self.topic_id, self.worker)
 
     def _stop_for_good(self, reason: KafkaError) -> None:
         self.on_progress = None

@@ -4,7 +4,7 @@ A slice holds its file open: the segment may be deleted by retention while a slo
 """
 
 import os
-import socket
+from typing import Any
 
 from fencepost.log.disk import File, SystemFile
 
@@ -30,7 +30,7 @@ class FileSlice:
         """Up to `max_bytes` from `start` (within the slice); empty only when the file is shorter than it was."""
         return self._file.pread(min(max_bytes, self._size - start), self._position + start)
 
-    def send_to(self, out: socket.socket, start: int) -> int:
+    def send_to(self, out: Any, start: int) -> int:
         """Send from `start` on as much as the socket takes, at most `SEND_BYTES`; BlockingIOError when it is full.
 
         A file of the system goes there without passing through this process.
@@ -38,7 +38,8 @@ class FileSlice:
         count = min(SEND_BYTES, self._size - start)
         if isinstance(self._file, SystemFile):
             return os.sendfile(out.fileno(), self._file.fileno(), self._position + start, count)
-        return out.send(self.read(start, count))
+        sent: int = out.send(self.read(start, count))
+        return sent
 
     def __bytes__(self) -> bytes:
         return self.read(0, self._size)

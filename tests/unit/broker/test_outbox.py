@@ -19,7 +19,7 @@ class OpenTransport:
         self._near = near
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._near
+        return self._near if name == "socket" else default
 
     def is_closing(self) -> bool:
         return False

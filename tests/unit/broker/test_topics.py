@@ -301,7 +301,7 @@ def test_the_file_that_kafka_writes_is_read(tmp_path, world):
         "#\n#Sun Nov 15 21:33:37 UTC 2026\nnode.id=1\ndirectory.id=r0iYCkI9ztyEH6T3aCPyPg\nversion=1\ncluster.id=abc\n"
     )
     (tmp_path / META).write_text(text)
-    assert load_identity(world.disk, str(tmp_path), 1).cluster_id == "abc"
+    assert load_identity(world.disk, str(tmp_path), 1, random.Random(0)).cluster_id == "abc"
 
 
 def test_a_directory_of_another_node_is_refused(world):
