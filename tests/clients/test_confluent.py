@@ -132,6 +132,18 @@ class TestTopicAdmin:
         assert {"cleanup.policy", "max.message.bytes", "min.insync.replicas", "compression.type"} <= config.keys()
         assert not any(entry.is_read_only or entry.is_sensitive for entry in config.values())
 
+    def test_segments_below_a_mebibyte_are_refused(self, admin: AdminClient, topic: MakeTopic) -> None:
+        with refused("INVALID_CONFIG"):
+            result_of(admin.create_topics([NewTopic(unique("topic"), 1, 1, config={"segment.bytes": "1048575"})]))
+        name = topic(config={"segment.bytes": 1_048_576})
+        with refused("INVALID_CONFIG"):
+            alter(admin, name, "segment.bytes", "1000", AlterConfigOpType.SET)
+
+    def test_the_only_replica_is_enough_for_any_minimum(self, topic: MakeTopic, client: Client) -> None:
+        name = topic(config={"min.insync.replicas": 2})
+        client.producer().deliver(Message(name, b"value"))
+        assert client.values(name) == [b"value"]
+
     def test_a_brokers_settings_are_described(self, admin: AdminClient) -> None:
         node = next(iter(admin.list_topics(timeout=WAIT_TIMEOUT_S).brokers))
         config = result_of(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(node))]))

@@ -43,7 +43,7 @@ def disk(tmp_path: Path) -> UnreliableDisk:
 
 @pytest.fixture
 def broker(tmp_path: Path, disk: UnreliableDisk) -> Iterator[BrokerThread]:
-    broker = BrokerThread(tmp_path, disk, {"log.segment.bytes": "30000"})
+    broker = BrokerThread(tmp_path, disk, {"internal.segment.bytes": "30000"})
     yield broker
     broker.crash()
 
@@ -73,7 +73,7 @@ def value(number: int) -> str:
 
 def restarted(broker: BrokerThread, tmp_path: Path, disk: UnreliableDisk) -> BrokerThread:
     broker.stop()
-    return BrokerThread(tmp_path, disk, {"log.segment.bytes": "30000"})
+    return BrokerThread(tmp_path, disk, {"internal.segment.bytes": "30000"})
 
 
 @pytest.mark.parametrize("room", [0, 1, 100, 700])

@@ -142,7 +142,7 @@ def test_nothing_acknowledged_is_lost_when_the_power_goes_under_load(tmp_path: P
 
 
 def run_until_the_power_goes(data_dir: Path, disk: UnreliableDisk, rng: random.Random) -> Load:
-    broker = BrokerThread(data_dir, disk, {"log.segment.bytes": "2500"})
+    broker = BrokerThread(data_dir, disk, {"internal.segment.bytes": "2500"})
     try:
         with broker.client() as client:
             for topic in ("plain", "booked"):

@@ -39,10 +39,8 @@ JOB = Copier("copiers", "orders", "copies")
 
 #: Small segments, so that rolling, snapshots and compaction, of internal topics too, are part of every recovery.
 SETTINGS = {
-    "log.segment.bytes": "60000",
+    "internal.segment.bytes": "20000",
     "log.index.interval.bytes": "200",
-    "offsets.topic.segment.bytes": "10000",
-    "transaction.state.log.segment.bytes": "10000",
     "log.cleaner.backoff.ms": "300",
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.cleaner.delete.retention.ms": "1000",
@@ -51,7 +49,7 @@ LEDGER: Partition = ("ledger", 0)
 #: Compacted as often as possible, markers and all.
 LEDGER_CONFIG = {
     "cleanup_policy": "compact",
-    "segment_bytes": "3000",
+    "internal_segment_bytes": "3000",
     "min_cleanable_dirty_ratio": "0.01",
     "delete_retention_ms": "100",
 }

@@ -208,7 +208,7 @@ class Template:
 
 WHERE, SOURCE = ("torn", 0), ("source", 0)
 SETTINGS = {
-    "log.segment.bytes": "20000",
+    "internal.segment.bytes": "20000",
     "log.index.interval.bytes": "300",
     "log.flush.offset.checkpoint.interval.ms": "100",
 }

@@ -556,7 +556,7 @@ def test_a_topic_deleted_inside_a_transaction_does_not_keep_it_open(
 
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 def test_records_deleted_inside_a_transaction(make_broker: MakeBroker, commit: bool) -> None:
-    broker = make_broker({"log.segment.bytes": "2000"}).start()
+    broker = make_broker({"internal.segment.bytes": "2000"}).start()
     with broker.client() as client:
         client.create_topic("t")
         session = client.init_producer("tx")

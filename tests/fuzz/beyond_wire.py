@@ -22,7 +22,7 @@ from tests.fuzz.targets import Target, Wrong, batch_seeds, body_seeds, random_va
 NOW_MS = 1_700_000_000_000
 TOPICS = {
     "plain": LogConfig(),
-    "compacted": LogConfig(cleanup_policy=frozenset({"compact"})),
+    "compacted": LogConfig(cleanup_policy=("compact",)),
     "recompressed": LogConfig(compression_type="zstd"),
     "past": LogConfig(message_timestamp_before_max_ms=NOW_MS // 2),
 }

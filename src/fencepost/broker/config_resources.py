@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from fencepost.broker import loggers, topic_names
-from fencepost.broker.setting import Kind
 from fencepost.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Described, Source, Synonym
 from fencepost.errors import ConfigError, ErrorCode, KafkaError
+from fencepost.setting import Kind
 
 if TYPE_CHECKING:
     from fencepost.broker.node import Node

@@ -3,7 +3,8 @@
 `settings.num_partitions` is the value in force: what clients altered on the running broker comes before what it was
 started with, and that before the default. Each value remembers where it came from, for DescribeConfigs.
 
-Kept here: no value in force is ever out of its range, and what clients alter is a setting that can change live.
+Invariants: a value that is given or altered is in its range; clients alter only what can change live. A topic that was
+made when the range was wider keeps its value.
 """
 
 import enum
@@ -11,13 +12,42 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fencepost.broker.setting import LONG_MAX, Change, Kind, Setting, settings_of
-from fencepost.broker.settings_table import ELSEWHERE, BrokerTable, TopicTable
+from fencepost.broker.settings_table import (
+    ELSEWHERE,
+    BrokerSettingsWithoutEffect,
+    NodeSettings,
+    TopicSettingsWithoutEffect,
+)
+from fencepost.coordinator.group.settings import GroupSettings
+from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.errors import ConfigError
-from fencepost.log.config import LogConfig
+from fencepost.log.config import LogConfig, TopicSettings
+from fencepost.setting import LONG_MAX, Change, Kind, Setting, settings_of
 
-BROKER_SETTINGS: dict[str, Setting[Any]] = settings_of(BrokerTable)
-TOPIC_SETTINGS: dict[str, Setting[Any]] = settings_of(TopicTable)
+
+def _without_effect(table: type) -> dict[str, Setting[Any]]:
+    rows = settings_of(table)
+    for setting in rows.values():
+        setting.doc = f"Without effect: {setting.doc}"
+    return rows
+
+
+WITHOUT_EFFECT = {
+    "broker": _without_effect(BrokerSettingsWithoutEffect),
+    "topic": _without_effect(TopicSettingsWithoutEffect),
+}
+TOPIC_SETTINGS: dict[str, Setting[Any]] = settings_of(TopicSettings) | WITHOUT_EFFECT["topic"]
+_TOPIC_DEFAULTS = {each.name: each for row in TOPIC_SETTINGS.values() for each in row.broker_settings()}
+_OF_LOGS = {name: row for name, row in settings_of(LogConfig).items() if name not in TOPIC_SETTINGS}
+
+
+class BrokerSettings(NodeSettings, GroupSettings, TransactionSettings):
+    """The broker's settings that code reads by name."""
+
+
+BROKER_SETTINGS: dict[str, Setting[Any]] = (
+    settings_of(BrokerSettings) | _OF_LOGS | _TOPIC_DEFAULTS | WITHOUT_EFFECT["broker"]
+)
 
 
 class Source(enum.IntEnum):
@@ -53,14 +83,11 @@ class Described(NamedTuple):
     synonyms: tuple[Synonym, ...]
 
 
-class TopicSettings(TopicTable):
-    """The values in force for one topic."""
-
-
-class Settings(BrokerTable):
+class Settings(BrokerSettings):
     """The broker's settings. Build them with `Settings.parse`; `Settings()` has the defaults."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._layers: dict[Source, dict[str, str | None]] = {
             Source.BROKER: {}, Source.CLUSTER: {}, Source.STATIC: {}
         }  # fmt: skip
@@ -70,7 +97,7 @@ class Settings(BrokerTable):
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> "Settings":
-        """Settings as a user gives them, by Kafka's names. ConfigError for the first that cannot be."""
+        """Settings as a user gives them, by Kafka's names. ConfigError for the first that is wrong."""
         settings = cls()
         for name, text in given.items():
             setting = BROKER_SETTINGS.get(name)
@@ -93,41 +120,22 @@ class Settings(BrokerTable):
             return parse_listener(self.advertised_listeners)
         return (_own_name() if host in ("0.0.0.0", "::", "") else host), port
 
-    def topic(self, overrides: Mapping[str, str]) -> TopicSettings:
-        """What is in force for a topic with these settings of its own."""
-        values = TopicSettings()
+    def topic(self, overrides: Mapping[str, str]) -> LogConfig:
+        """What is in force for a topic with these settings of its own. Values that were stored may be out of range."""
+        values = LogConfig()
         for name, setting in TOPIC_SETTINGS.items():
             text = overrides.get(name)
-            values.__dict__[setting.attribute] = self._inherited(setting) if text is None else setting.parse(text)
+            values.__dict__[setting.attribute] = self._inherited(setting) if text is None else setting.read(text)
+        for setting in _OF_LOGS.values():
+            values.__dict__[setting.attribute] = self.__dict__[setting.attribute]
         return values
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The same, as a partition log wants it."""
-        topic = self.topic(overrides)
-        return LogConfig(
-            segment_bytes=topic.segment_bytes,
-            segment_ms=topic.segment_ms,
-            segment_index_bytes=topic.segment_index_bytes,
-            retention_bytes=topic.retention_bytes,
-            retention_ms=topic.retention_ms,
-            cleanup_policy=frozenset(topic.cleanup_policy),
-            max_message_bytes=topic.max_message_bytes,
-            index_interval_bytes=topic.index_interval_bytes,
-            message_timestamp_type=topic.message_timestamp_type,
-            message_timestamp_before_max_ms=topic.message_timestamp_before_max_ms,
-            message_timestamp_after_max_ms=topic.message_timestamp_after_max_ms,
-            delete_retention_ms=topic.delete_retention_ms,
-            min_cleanable_dirty_ratio=topic.min_cleanable_dirty_ratio,
-            min_compaction_lag_ms=topic.min_compaction_lag_ms,
-            max_compaction_lag_ms=topic.max_compaction_lag_ms,
-            file_delete_delay_ms=topic.file_delete_delay_ms,
-            flush_messages=topic.flush_messages,
-            flush_ms=topic.flush_ms,
-            compression_type=topic.compression_type,
-            producer_id_expiration_ms=self.producer_id_expiration_ms,
-            min_insync_replicas=topic.min_insync_replicas,
-            cleaner_dedupe_buffer_bytes=self.log_cleaner_dedupe_buffer_size,
-        )
+        """The same, as a partition log goes by it."""
+        config = self.topic(overrides)
+        if config.internal_segment_bytes is not None:
+            config.__dict__["segment_bytes"] = config.internal_segment_bytes
+        return config
 
     def check_topic(self, overrides: Mapping[str, str | None]) -> None:
         """ConfigError if a topic cannot have these settings of its own."""
@@ -194,7 +202,7 @@ class Settings(BrokerTable):
         for name, setting in BROKER_SETTINGS.items():
             synonyms = tuple(self._synonyms(name))
             source = synonyms[0].source if synonyms else Source.DEFAULT
-            if source in wanted:
+            if source in wanted and not (setting.internal and source is Source.DEFAULT):
                 value = setting.format(getattr(self, setting.attribute))
                 read_only = setting.change is not Change.LIVE
                 yield Described(name, value, source, read_only, setting.kind, setting.doc, synonyms)
@@ -203,10 +211,12 @@ class Settings(BrokerTable):
         topic = self.topic(overrides)
         for name, setting in TOPIC_SETTINGS.items():
             synonyms = [Synonym(name, overrides[name], Source.TOPIC)] if name in overrides else []
-            for inherited in setting.inherits:
+            for inherited in setting.broker:
                 synonyms += self._synonyms(inherited)
             value = setting.format(getattr(topic, setting.attribute))
             source = synonyms[0].source if synonyms else Source.DEFAULT
+            if setting.internal and source is Source.DEFAULT:
+                continue
             yield Described(name, value, source, False, setting.kind, setting.doc, tuple(synonyms))
 
     def _synonyms(self, name: str) -> Iterator[Synonym]:
@@ -234,12 +244,13 @@ class Settings(BrokerTable):
         self.__dict__["broker_id"] = self.node_id
 
     def _inherited(self, setting: Setting[Any]) -> Any:
-        for name, factor in setting.inherits.items():
-            value = self.__dict__[BROKER_SETTINGS[name].attribute]
+        for name in setting.broker:
+            source = BROKER_SETTINGS[name]
+            value = self.__dict__[source.attribute]
             if value is not None:
-                if factor == 1:
+                if source.unit == 1:
                     return value
-                return -1 if value < 0 else min(value * factor, LONG_MAX)
+                return -1 if value < 0 else min(value * source.unit, LONG_MAX)
         return setting.default
 
     def _check_together(self) -> None:
@@ -278,8 +289,8 @@ def _unknown(name: str) -> str:
     if name in ELSEWHERE:
         return f"Unknown setting {name}: {ELSEWHERE[name]}"
     topic_setting = TOPIC_SETTINGS.get(name)
-    if topic_setting is not None and topic_setting.inherits:
-        brokers = " or ".join(topic_setting.inherits)
+    if topic_setting is not None and topic_setting.broker:
+        brokers = " or ".join(topic_setting.broker)
         return f"Unknown setting {name}: it belongs to a topic; the broker's own is {brokers}"
     import difflib
 

@@ -106,7 +106,7 @@ class CleaningRun:
         self._groups = group_by_size(cleanable, log.config)
         self._merging = False
         self._aborted = log.segments.aborted(0, self._end_offset)
-        self._map = OffsetMap(log.config.cleaner_dedupe_buffer_bytes)
+        self._map = OffsetMap(log.config.log_cleaner_dedupe_buffer_size)
         last_records = {
             producer_id: LastRecord(producer.last_offset, producer.epoch)
             for producer_id, producer in log.producers.by_id.items()

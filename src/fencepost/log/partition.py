@@ -135,7 +135,6 @@ class PartitionLog:
         """Settings change while the log is in use; what the hot path needs of them is kept at hand."""
         self._config = config
         self.durable_acks = config.durable_acks
-        self.min_insync_replicas = config.min_insync_replicas
         self._append_time = config.message_timestamp_type == LOG_APPEND_TIME
         self._admission = validation.Admission(config)
         self._tail.configure(config)

@@ -1,12 +1,27 @@
 """Settings have Kafka's names, types, ranges and defaults, and say clearly what is wrong with the others."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.broker.setting import LONG_MAX, Change, Kind
-from fencepost.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Settings, Source, parse_listener
+from fencepost.broker.settings import (
+    BROKER_SETTINGS,
+    TOPIC_SETTINGS,
+    WITHOUT_EFFECT,
+    BrokerSettings,
+    Settings,
+    Source,
+    parse_listener,
+)
 from fencepost.errors import ConfigError
+from fencepost.log.config import LogConfig
+from fencepost.setting import LONG_MAX, Change, Kind, settings_of
+
+ROOT = Path(__file__).parents[3]
+PACKAGE, GUIDE = ROOT / "src" / "fencepost", ROOT / "docs" / "guide.md"
 
 
 def refusal(**given_settings):
@@ -35,26 +50,58 @@ def test_every_setting_is_documented_and_has_a_default_that_it_accepts(table):
             assert setting.parse(setting.format(setting.default)) == setting.default
 
 
-def test_every_topic_setting_inherits_from_broker_settings_of_its_kind_and_has_their_default():
-    settings = Settings()
+def test_a_topic_without_settings_of_its_own_has_the_defaults_by_way_of_the_broker():
+    topic, alone = Settings().topic({}), LogConfig()
     for setting in TOPIC_SETTINGS.values():
-        for name, factor in setting.inherits.items():
-            if factor == 1:
-                assert BROKER_SETTINGS[name].kind is setting.kind, setting.name
-                assert BROKER_SETTINGS[name].choices == setting.choices
-        assert getattr(settings.topic({}), setting.attribute) == setting.default, setting.name
+        assert getattr(topic, setting.attribute) == setting.default, setting.name
+        assert getattr(alone, setting.attribute, setting.default) == setting.default, setting.name
+
+
+def test_segments_below_a_mebibyte_are_refused_unless_they_are_asked_for_as_internal():
+    settings = Settings.parse({"internal.segment.bytes": "2000"})
+    with pytest.raises(ConfigError, match=r"segment\.bytes: Value must be at least 1048576"):
+        settings.check_topic({"segment.bytes": "1048575"})
+    settings.check_topic({"segment.bytes": "1048576", "internal.segment.bytes": "3000"})
+    assert settings.log_config({}).segment_bytes == 2000
+    assert settings.log_config({"segment.bytes": "1048576", "internal.segment.bytes": "3000"}).segment_bytes == 3000
+    described = {entry.name: entry.value for entry in settings.describe_topic({"segment.bytes": "1048576"})}
+    assert (described["segment.bytes"], described["internal.segment.bytes"]) == ("1048576", "2000")
+    assert "internal.segment.bytes" not in {entry.name for entry in Settings().describe_topic({})}
+    assert "internal.segment.bytes" not in {entry.name for entry in Settings().describe_broker()}
+
+
+def test_a_topic_that_was_made_with_a_smaller_segment_keeps_it():
+    assert Settings().log_config({"segment.bytes": "2000"}).segment_bytes == 2000
+
+
+def test_what_is_not_listed_as_without_effect_is_read_somewhere_and_what_is_listed_is_not():
+    parts = ("broker", "coordinator", "log")
+    source = "".join(path.read_text() for part in parts for path in (PACKAGE / part).rglob("*.py"))
+    table = settings_of(BrokerSettings) | settings_of(LogConfig) | WITHOUT_EFFECT["broker"] | WITHOUT_EFFECT["topic"]
+    ignored = {*WITHOUT_EFFECT["broker"], *WITHOUT_EFFECT["topic"]}
+    read = set(re.findall(r"(?<!log)\.(\w+)", source))
+    assert {name for name in table if name.replace(".", "_") not in read} == ignored
+
+
+def test_the_guide_lists_the_defaults_that_differ_from_kafkas_and_no_others():
+    rows = re.findall(r"^\| `([a-z.]+)` \| `(.*?)` \| `(.*?)` \|", GUIDE.read_text(), re.MULTILINE)
+    assert {row[0]: row[1:] for row in rows} == {
+        setting.name: (setting.format(setting.default), setting.kafka)
+        for setting in BROKER_SETTINGS.values()
+        if setting.kafka is not None
+    }
 
 
 def test_values_are_read_by_type():
     settings = Settings.parse(
         {
-            "log.segment.bytes": " 1024 ",
+            "log.segment.bytes": " 2000000 ",
             "delete.topic.enable": "False",
             "log.cleanup.policy": "compact, delete",
             "log.cleaner.min.cleanable.ratio": "0.25",
         }
     )
-    assert settings.log_segment_bytes == 1024
+    assert settings.log_segment_bytes == 2_000_000
     assert settings.delete_topic_enable is False
     assert settings.log_cleanup_policy == ("compact", "delete")
     assert settings.log_cleaner_min_cleanable_ratio == 0.25
@@ -124,11 +171,11 @@ def test_the_finer_unit_of_retention_wins(given_settings, expected):
 
 
 def test_a_log_gets_what_its_topic_says_and_the_brokers_values_for_the_rest():
-    settings = Settings.parse({"log.segment.bytes": "5000", "message.max.bytes": "77"})
-    config = settings.log_config({"segment.bytes": "6000", "cleanup.policy": "compact"})
-    assert config.segment_bytes == 6000
+    settings = Settings.parse({"log.segment.bytes": "5000000", "message.max.bytes": "77"})
+    config = settings.log_config({"segment.bytes": "6000000", "cleanup.policy": "compact"})
+    assert config.segment_bytes == 6_000_000
     assert config.max_message_bytes == 77
-    assert config.cleanup_policy == frozenset({"compact"})
+    assert config.cleanup_policy == ("compact",)
     assert config.flush_messages == 1
 
 

@@ -146,7 +146,7 @@ def test_a_checkpoint_under_way_does_not_bring_a_deleted_topics_offsets_back(wor
 
 
 def test_log_starts_and_recovery_points_are_written_regularly(world):
-    world.topics.create("shop", 1, {"segment.bytes": "200"})
+    world.topics.create("shop", 1, {"internal.segment.bytes": "200"})
     world.append("shop", 0, 10).delete_records(3)
     world.clock.advance(60_000)
     world.worker.run()
@@ -242,12 +242,12 @@ def test_names_that_differ_in_a_dot_collide(world):
 
 
 def test_internal_topics_have_what_their_coordinators_rely_on(tmp_path):
-    world = World(tmp_path, {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "5000"})
+    world = World(tmp_path, {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "5000000"})
     offsets = world.topics.ensure_internal("__consumer_offsets")
     assert (offsets.partitions, offsets.internal) == (7, True)
     assert world.topics.ensure_internal("__consumer_offsets") == offsets
     config = world.topics.log("__consumer_offsets", 0).config
-    assert (config.compacts, config.deletes, config.segment_bytes) == (True, False, 5000)
+    assert (config.compacts, config.deletes, config.segment_bytes) == (True, False, 5_000_000)
     assert world.topics.ensure_internal("__transaction_state").partitions == 50
     assert world.topics.is_internal_name("__transaction_state")
     assert not world.topics.is_internal_name("shop")

@@ -3,7 +3,6 @@
 import itertools
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from fencepost.clock import ManualClock
 from fencepost.log.config import LogConfig
@@ -69,7 +68,7 @@ class Fixture:
         self.log_start_offset = self.log.log_start_offset
 
     def configure(self, **changes: object) -> None:
-        self.config = replace(self.config, **changes)  # type: ignore[arg-type]
+        self.config = LogConfig(**{**vars(self.config), **changes})
         self.log.config = self.config
 
     def append(self, *values: bytes, sync: bool = True, **options: object) -> Appended:

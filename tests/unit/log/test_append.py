@@ -122,7 +122,7 @@ def test_a_gigantic_record_count_is_refused_without_walking(home: Fixture) -> No
 
 
 def test_compacted_topics_take_no_record_without_a_key() -> None:
-    home = Fixture(LogConfig(cleanup_policy=frozenset({"compact"})))
+    home = Fixture(LogConfig(cleanup_policy=("compact",)))
     assert refused(home, batch(b"a", b"b", keys=[b"k", None])) == ErrorCode.INVALID_RECORD
     assert home.append(b"a", keys=[b"k"]).base_offset == 0
 

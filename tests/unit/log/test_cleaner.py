@@ -27,7 +27,7 @@ from tests.unit.log.support import NOW_MS, Fixture, batch, headers, read_all
 COMPACTED = LogConfig(
     segment_bytes=1200,
     index_interval_bytes=150,
-    cleanup_policy=frozenset({"compact"}),
+    cleanup_policy=("compact",),
     min_cleanable_dirty_ratio=0.0,
     delete_retention_ms=1000,
 )
@@ -217,7 +217,7 @@ def test_max_compaction_lag_makes_a_quiet_log_due(compacted: Fixture) -> None:
 
 
 def test_a_full_map_compacts_what_it_covers_and_goes_on_later(compacted: Fixture) -> None:
-    compacted.configure(cleaner_dedupe_buffer_bytes=160 * 3)
+    compacted.configure(log_cleaner_dedupe_buffer_size=160 * 3)
     for number in range(12):
         write(compacted, (b"key%d" % (number % 6), b"%d" % number))
     close_segment(compacted)
@@ -444,7 +444,7 @@ def test_writing_reading_and_compacting_at_once(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         worker = ThreadWorker(asyncio.get_running_loop(), executor)
-        config = LogConfig(segment_bytes=20_000, index_interval_bytes=500, cleanup_policy=frozenset({"compact"}))
+        config = LogConfig(segment_bytes=20_000, index_interval_bytes=500, cleanup_policy=("compact",))
         disk, clock, directory = SystemDisk(), SystemClock(), str(tmp_path / "shop-0")
         log = PartitionLog.open(disk, directory, "shop", 0, bytes(16), config, clock, worker, clean_shutdown=True)
         rng = random.Random(1)

@@ -105,9 +105,7 @@ def test_what_is_not_synced_does_not_go() -> None:
 
 
 def test_compacted_topics_keep_what_is_old(home: Fixture) -> None:
-    home.configure(
-        cleanup_policy=frozenset({"compact"}), retention_ms=1, retention_bytes=1, min_cleanable_dirty_ratio=1
-    )
+    home.configure(cleanup_policy=("compact",), retention_ms=1, retention_bytes=1, min_cleanable_dirty_ratio=1)
     home.clock.advance(SECOND_MS)
     assert len(maintained(home)) == 6
     home.log.delete_records(7)

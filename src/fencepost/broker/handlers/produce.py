@@ -21,9 +21,6 @@ from fencepost.wire.terms import INTERNAL_TOPICS, TopicPartition
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
-#: One node has one replica of everything.
-REPLICAS = 1
-
 #: From here on clients know that they can abort and go on (KIP-890).
 FIRST_WITH_ABORTABLE = 11
 
@@ -76,8 +73,6 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
             log = find(topic, partition)  # type: ignore[arg-type]
             if log is None or log.topic in INTERNAL_TOPICS:
                 raise _not_writable(call, topic, log)
-            if wait_for_disk and log.min_insync_replicas > REPLICAS:
-                raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "min.insync.replicas is more than the one there is")
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request must hold one record batch per partition")
             if version < FIRST_WITH_ZSTD and _is_zstd(records):

@@ -1,29 +1,18 @@
-"""The settings that the group coordinator goes by, under Kafka's names with underscores. The broker's settings fit."""
+"""The settings of consumer groups and their offsets."""
 
-from typing import Protocol
+from fencepost.setting import INT_MAX, Table, integer, long
+
+# fmt: off
 
 
-class GroupSettings(Protocol):
-    @property
-    def group_min_session_timeout_ms(self) -> int: ...
-
-    @property
-    def group_max_session_timeout_ms(self) -> int: ...
-
-    @property
-    def group_initial_rebalance_delay_ms(self) -> int:
-        """How long a new group waits for more members before its first generation. Kafka waits three seconds, to
-        spare a large group a rebalance per member that starts; on one machine nobody wants to wait for that, so
-        the default here is 0: the first generation begins as soon as everyone who has an id has joined."""
-
-    @property
-    def group_max_size(self) -> int: ...
-
-    @property
-    def offset_metadata_max_bytes(self) -> int: ...
-
-    @property
-    def offsets_retention_minutes(self) -> int: ...
-
-    @property
-    def offsets_retention_check_interval_ms(self) -> int: ...
+class GroupSettings(Table):
+    group_min_session_timeout_ms = integer(6_000, "The shortest session timeout that a member may ask for.")
+    group_max_session_timeout_ms = integer(1_800_000, "The longest session timeout that a member may ask for.")
+    # Kafka spares a large group a rebalance per member that starts. On one machine nobody wants to wait for that.
+    group_initial_rebalance_delay_ms = integer(
+        0, "How long a new group waits for more members (3000 in Kafka). At 0 the first generation begins as soon as "
+        "every member with an id has joined.", low=0, kafka="3000")
+    group_max_size = integer(INT_MAX, "Members that a group may have.", low=1)
+    offset_metadata_max_bytes = integer(4096, "The most metadata that a committed offset may carry.")
+    offsets_retention_minutes = integer(10_080, "Offsets of a group without members are kept for so long.", low=1)
+    offsets_retention_check_interval_ms = long(600_000, "How often expired offsets are looked for.", low=1)

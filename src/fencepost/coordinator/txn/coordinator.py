@@ -12,7 +12,6 @@ event loop. The one thing that spans several, ending a transaction, owns the id 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Protocol
 
 from fencepost.clock import Clock, Periodic, within
 from fencepost.coordinator.runtime import Replay, Shard, Shards, coordinator_error
@@ -23,6 +22,7 @@ from fencepost.coordinator.txn.listing import Filter
 from fencepost.coordinator.txn.markers import Marker, MarkerAppended, Markers, Topics
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode
 from fencepost.coordinator.txn.producer_ids import ProducerIds
+from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.states import PREPARED, TransactionState
 from fencepost.coordinator.txn.steps import Step, StepHook, no_hook
 from fencepost.coordinator.txn.table import TransactionTable
@@ -32,28 +32,6 @@ from fencepost.wire.terms import TRANSACTION_STATE, TopicPartition
 #: How long a request waits for a transaction of its id that is being ended, before it is told to come again. Well below
 #: the request timeouts of clients, and far above what markers take unless a disk fails.
 PATIENCE_MS = 5_000
-
-
-class TransactionSettings(Protocol):
-    """Kafka's settings of these names, with underscores."""
-
-    @property
-    def transaction_version(self) -> int: ...
-
-    @property
-    def transaction_max_timeout_ms(self) -> int: ...
-
-    @property
-    def transactional_id_expiration_ms(self) -> int: ...
-
-    @property
-    def transaction_abort_timed_out_transaction_cleanup_interval_ms(self) -> int: ...
-
-    @property
-    def transaction_remove_expired_transaction_cleanup_interval_ms(self) -> int: ...
-
-    @property
-    def transaction_partition_verification_enable(self) -> bool: ...
 
 
 class TransactionCoordinator:

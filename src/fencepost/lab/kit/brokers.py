@@ -28,9 +28,11 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
 }
-#: Small segments, so that recovery has something to do. Apache Kafka takes none below a megabyte.
-SEGMENT_SETTINGS = ("log.segment.bytes", "transaction.state.log.segment.bytes", "offsets.topic.segment.bytes")
-OUR_SEGMENT_BYTES, KAFKA_SEGMENT_BYTES = 100_000, 1 << 20
+#: Small segments, so that recovery has something to do. Apache Kafka takes none below 1 MiB.
+OUR_SEGMENTS = {"internal.segment.bytes": 100_000}
+KAFKA_SEGMENTS = dict.fromkeys(
+    ("log.segment.bytes", "transaction.state.log.segment.bytes", "offsets.topic.segment.bytes"), 1 << 20
+)
 
 
 class Target(ABC):
@@ -86,7 +88,7 @@ class Ours(Target):
     name = "fencepost"
 
     def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
-        self._broker = Broker(directory, settings={**_settings(OUR_SEGMENT_BYTES), **(settings or {})})
+        self._broker = Broker(directory, settings={**SETTINGS, **OUR_SEGMENTS, **(settings or {})})
         self._said: list[str] = []
 
     @property
@@ -216,7 +218,8 @@ class ApacheKafka(Target):
             "transaction.state.log.min.isr": "1",
             # A pause of the whole node must not end in the controller fencing its only broker for good.
             "broker.session.timeout.ms": "9000",
-            **_settings(KAFKA_SEGMENT_BYTES),
+            **SETTINGS,
+            **KAFKA_SEGMENTS,
         }
         properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         words = ("format", "--config", str(properties), "--cluster-id", "ZmVuY2Vwb3N0LWNoYW9zMQ")
@@ -257,10 +260,6 @@ class Elsewhere(Target):
     def kill(self) -> None: ...
 
     def close(self) -> None: ...
-
-
-def _settings(segment_bytes: int) -> dict[str, object]:
-    return {**SETTINGS, **dict.fromkeys(SEGMENT_SETTINGS, segment_bytes)}
 
 
 def answers(address: Address, timeout_s: float = 2.0) -> bool:

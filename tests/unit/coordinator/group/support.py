@@ -21,6 +21,7 @@ from fencepost.coordinator.group.requests import (
     Synced,
     SyncRequest,
 )
+from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.errors import ErrorCode
 from fencepost.log import cleaner
 from fencepost.log.config import LogConfig
@@ -35,17 +36,6 @@ PARTITIONS = 4
 GROUP = "group"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
-
-
-@dataclass
-class Settings:
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_initial_rebalance_delay_ms: int = 0
-    group_max_size: int = 2**31 - 1
-    offset_metadata_max_bytes: int = 4096
-    offsets_retention_minutes: int = 10_080
-    offsets_retention_check_interval_ms: int = 600_000
 
 
 class Inline:
@@ -98,7 +88,7 @@ class Topics:
                 topic,
                 partition,
                 bytes(16),
-                LogConfig(cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0),
+                LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0),
                 self._clock,
                 Inline(),
                 clean_shutdown=False,
@@ -110,7 +100,7 @@ class World:
     def __init__(self, directory: Path, **settings: int) -> None:
         self.directory = directory
         self.clock = ManualClock()
-        self.settings = Settings(**settings)
+        self.settings = GroupSettings(**settings)
         self.start()
 
     def start(self) -> None:

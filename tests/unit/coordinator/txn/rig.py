@@ -9,6 +9,7 @@ from fencepost.clock import ManualClock
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.decide import Outcome, Producer
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion
+from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.steps import Step
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import TopicPartition
@@ -25,20 +26,10 @@ COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
 
 
 @dataclass
-class Settings:
-    transaction_version: int = 2
-    transaction_max_timeout_ms: int = 900_000
-    transactional_id_expiration_ms: int = 604_800_000
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
-    transaction_partition_verification_enable: bool = True
-
-
-@dataclass
 class Rig:
     topics: MemoryTopics
     clock: ManualClock = field(default_factory=ManualClock)
-    settings: Settings = field(default_factory=Settings)
+    settings: TransactionSettings = field(default_factory=TransactionSettings)
     group_markers: list[tuple[str, int, int, int, bool]] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     on_step: Callable[[Step], None] | None = None

@@ -11,6 +11,7 @@ from fencepost.clock import ManualClock
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.decide import Outcome, Producer
 from fencepost.coordinator.txn.model import TransactionVersion
+from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.errors import KafkaError
 from fencepost.log.config import LogConfig
 from fencepost.log.origin import Origin
@@ -18,7 +19,7 @@ from fencepost.log.partition import PartitionLog
 from fencepost.wire.records import Record, decode_batch, encode_batch
 from fencepost.wire.terms import Isolation
 from tests.fakes.forgetful_disk import ForgetfulDisk, PowerLost
-from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, P0, P1, V1, V2, Settings, settle
+from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, P0, P1, V1, V2, settle
 
 DATA = "/data"
 
@@ -66,7 +67,7 @@ class Machine:
             if self.disk.exists(f"{DATA}/{where[0]}-{where[1]}"):
                 self.log(*where)
         self.coordinator = TransactionCoordinator(
-            topics=self, clock=self.clock, settings=Settings(), marker_appended=lambda *marker: None
+            topics=self, clock=self.clock, settings=TransactionSettings(), marker_appended=lambda *marker: None
         )
         self.coordinator.start()
 

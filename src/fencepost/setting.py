@@ -1,15 +1,18 @@
 """One setting: its name, type, range and default; text to value and back.
 
-A table of settings is a class whose attributes are `Setting`s. The attribute is Kafka's name with underscores for
-dots, so `num_partitions` is `num.partitions`. An instance of such a class holds the values in its `__dict__`; because
-`Setting` has no `__set__`, reading one costs a plain attribute lookup, and the type checker still knows its type.
+A row of a table declares a setting, and each layer declares the rows that it acts on::
 
-The wording of the errors is Kafka's: they reach users of `--set` and clients that alter configs alike.
+    class GroupSettings(Table):
+        group_max_size = integer(INT_MAX, "Members that a group may have.", low=1)
+
+The attribute is Kafka's name with underscores for dots. An instance of the table holds the values in its `__dict__`.
+`Setting` has no `__set__`, so reading a value costs a plain attribute lookup, and the type checker knows its type.
+
+The wording of the errors is Kafka's: users of `--set` see them, and so do clients that alter configs.
 """
 
 import enum
 import math
-from collections.abc import Mapping
 from typing import Any, Generic, Self, TypeVar, overload
 
 from fencepost.errors import ConfigError
@@ -18,6 +21,9 @@ T = TypeVar("T")
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+
+#: Milliseconds in the unit that the last word of a broker setting names.
+UNITS = {"minutes": 60_000, "hours": 3_600_000}
 
 
 class Kind(enum.IntEnum):
@@ -48,9 +54,7 @@ _NUMBER_LIMITS = {
 
 
 class Setting(Generic[T]):
-    """What is known of one setting before anybody gave it a value."""
-
-    name: str
+    """What is known of a setting before it has a value."""
 
     def __init__(
         self,
@@ -58,24 +62,29 @@ class Setting(Generic[T]):
         default: T,
         doc: str,
         *,
+        name: str = "",
         low: float | None = None,
         high: float | None = None,
         choices: tuple[str, ...] = (),
-        optional: bool = False,
         change: Change = Change.AT_START,
-        inherits: Mapping[str, int] | None = None,
+        broker: tuple[str, ...] = (),
+        kafka: str | None = None,
+        internal: bool = False,
     ) -> None:
         self.kind = kind
         self.default = default
         self.doc = doc
+        self.name = name
         self.low = low
         self.high = high
         self.choices = choices
-        self.optional = optional  #: may be null: another setting then decides
         self.change = change
-        #: of a topic's setting: the broker settings that decide where the topic does not, best first, each with the
-        #: factor from its unit to ours
-        self.inherits: Mapping[str, int] = inherits or {}
+        #: Of a topic's setting: the broker settings that decide where the topic does not, the finest unit first.
+        self.broker = broker
+        #: Kafka's default, where ours differs on purpose.
+        self.kafka = kafka
+        #: Not described unless it is set, as Kafka's settings for its own tests.
+        self.internal = internal
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name.replace("_", ".")
@@ -91,15 +100,44 @@ class Setting(Generic[T]):
     def attribute(self) -> str:
         return self.name.replace(".", "_")
 
+    @property
+    def unit(self) -> int:
+        """How many of the topic setting's unit make one of this broker setting."""
+        return UNITS.get(self.name.rpartition(".")[2], 1)
+
+    def broker_settings(self) -> "list[Setting[Any]]":
+        """The broker settings that decide where a topic does not. Only the last has a default: the topic's.
+
+        Only the first can be altered on a running broker, as in Kafka.
+        """
+        found: list[Setting[Any]] = []
+        for name in self.broker:
+            setting: Setting[Any] = Setting(
+                self.kind, None, self.doc, name=name, low=self.low, high=self.high, choices=self.choices,
+                change=Change.AT_START if found else Change.LIVE, kafka=self.kafka, internal=self.internal,
+            )  # fmt: skip
+            if setting.unit > 1:
+                setting.kind = Kind.INT
+            found.append(setting)
+        if found and self.default is not None:
+            last = found[-1]
+            last.default = self.default // last.unit if last.unit > 1 else self.default  # type: ignore[operator]
+        return found
+
     def parse(self, text: str | None) -> T:
-        """The value that `text` means; ConfigError says what would have been right."""
-        if text is None:
-            if self.optional:
-                return None  # type: ignore[return-value]
-            raise self._refused(text, "must not be null")
-        value = self._read(text.strip())
-        self._check(value, text)
-        return value  # type: ignore[no-any-return]
+        """The value that `text` means. ConfigError, which names the type or range, if there is none."""
+        value = self.read(text)
+        if value is not None:
+            self._check(value, str(text))
+        return value
+
+    def read(self, text: str | None) -> T:
+        """The value that `text` means, whatever the range. ConfigError for a wrong type."""
+        if text is not None:
+            return self._read(text.strip())  # type: ignore[no-any-return]
+        if self.default is None:
+            return self.default
+        raise self._refused(text, "must not be null")
 
     def format(self, value: T) -> str | None:
         """The text that `parse` reads back."""
@@ -121,20 +159,19 @@ class Setting(Generic[T]):
         if self.kind is Kind.STRING:
             return text
         try:
-            return float(text) if self.kind is Kind.DOUBLE else int(text)
+            value = float(text) if self.kind is Kind.DOUBLE else int(text)
         except ValueError:
             raise self._refused(text, f"Not a number of type {self.kind.name}") from None
+        low, high = _NUMBER_LIMITS[self.kind]
+        if not low <= value <= high:  # also refuses a DOUBLE that is not a number
+            raise self._refused(text, f"Not a number of type {self.kind.name}")
+        return value
 
     def _check(self, value: Any, text: str) -> None:
         if self.choices:
             given = value if isinstance(value, tuple) else (self.format(value),)
             if not given or not set(given) <= set(self.choices):
                 raise self._refused(text, f"String must be one of: {', '.join(self.choices)}")
-        limits = _NUMBER_LIMITS.get(self.kind)
-        if limits is None:
-            return
-        if not limits[0] <= value <= limits[1]:  # also refuses a DOUBLE that is not a number
-            raise self._refused(text, f"Not a number of type {self.kind.name}")
         low, high = self.low, self.high
         if (low is not None and value < low) or (high is not None and value > high):
             if high is None:
@@ -147,7 +184,28 @@ class Setting(Generic[T]):
         return ConfigError(f"Invalid value {shown} for configuration {self.name}: {why}")
 
 
-# Short names for the tables. What a table reads best with is one line per setting.
+class Table:
+    """The values of the settings that a subclass declares. Those not given have their default."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update({setting.attribute: setting.default for setting in settings_of(type(self)).values()})
+        unknown = values.keys() - self.__dict__.keys()
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
+        self.__dict__.update(values)
+
+
+def settings_of(table: type) -> dict[str, Setting[Any]]:
+    """Kafka's name to setting, of a table and those it builds on, in the order written."""
+    found: dict[str, Setting[Any]] = {}
+    for base in reversed(table.__mro__):
+        for value in vars(base).values():
+            if isinstance(value, Setting):
+                found[value.name] = value
+    return found
+
+
+# Short names for the tables, which read best with one line per setting.
 
 
 def boolean(default: bool, doc: str, **more: Any) -> Setting[bool]:
@@ -179,22 +237,8 @@ def strings(default: tuple[str, ...], doc: str, **more: Any) -> Setting[tuple[st
 
 
 def optional_integer(doc: str, **more: Any) -> Setting[int | None]:
-    return Setting(Kind.INT, None, doc, optional=True, **more)
-
-
-def optional_long(doc: str, **more: Any) -> Setting[int | None]:
-    return Setting(Kind.LONG, None, doc, optional=True, **more)
+    return Setting(Kind.INT, None, doc, **more)
 
 
 def optional_string(doc: str, **more: Any) -> Setting[str | None]:
-    return Setting(Kind.STRING, None, doc, optional=True, **more)
-
-
-def settings_of(table: type) -> dict[str, Setting[Any]]:
-    """Kafka's name to setting, of a table and those it builds on, in the order written."""
-    found: dict[str, Setting[Any]] = {}
-    for base in reversed(table.__mro__):
-        for value in vars(base).values():
-            if isinstance(value, Setting):
-                found[value.name] = value
-    return found
+    return Setting(Kind.STRING, None, doc, **more)
