@@ -1,0 +1,44 @@
+"""Every setting has the type and the default that Apache Kafka's own definition has, or says that it differs."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.harness import java
+from fencepost.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
+from fencepost.setting import Change
+
+SOURCE = Path(__file__).parent / "java" / "Settings.java"
+#: In Kafka a feature, and a setting of topics only.
+OURS = {"broker": {"transaction.version", "internal.segment.bytes"}, "topic": set()}
+
+
+@pytest.fixture(scope="module")
+def kafkas() -> dict[str, dict[str, list[str]]]:
+    done = java.run(str(SOURCE), heap=java.QUICK)
+    assert done.returncode == 0, done.stderr
+    tables: dict[str, dict[str, list[str]]] = {"broker": {}, "topic": {}}
+    for line in done.stdout.splitlines():
+        table, name, *rest = line.split("\t")
+        tables[table][name] = rest
+    return tables
+
+
+@pytest.mark.parametrize(("table", "ours"), [("broker", BROKER_SETTINGS), ("topic", TOPIC_SETTINGS)])
+def test_types_and_defaults_are_kafkas_or_say_that_they_differ(kafkas, table, ours):
+    assert ours.keys() - kafkas[table].keys() == OURS[table]
+    for name in ours.keys() & kafkas[table].keys():
+        setting = ours[name]
+        kind, default, live = kafkas[table][name]
+        assert setting.kind.name == kind, name
+        own = setting.format(setting.default) or ("null" if setting.default is None else "")
+        if setting.kafka is None:
+            assert own == default, name
+        else:
+            assert own != default, f"{name} does not differ"
+            assert setting.kafka == default or default == "(required)", name
+        assert (table == "topic" or setting.change is Change.LIVE) == (live == "true"), name
+
+
+def test_topics_can_have_every_setting_of_kafkas(kafkas):
+    assert kafkas["topic"].keys() == TOPIC_SETTINGS.keys()
