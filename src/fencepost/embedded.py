@@ -12,22 +12,19 @@ to look at it. It ends nothing and removes nothing.
 import atexit
 import os
 import shutil
-import socket
-import struct
 import sys
 import tempfile
 import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
 from typing import Any, Self
 
 from fencepost.broker.settings import Settings
-from fencepost.errors import ErrorCode, FencepostError, KafkaError
+from fencepost.errors import ConnectionLost, ErrorCode, FencepostError, KafkaError
 from fencepost.log.disk import LOCK
 from fencepost.owned_process import OwnedProcess
 
@@ -36,7 +33,6 @@ STOP_TIMEOUT_S = 30.0
 LOG_LINES_KEPT = 200
 CREATE_TOPICS, CREATE_TOPICS_VERSION = 19, 7
 _GREETING = "listening on "
-_CLIENT_ID = b"fencepost"
 
 
 class BrokerFailed(FencepostError):
@@ -242,13 +238,18 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
         """Make a topic, without a client library; KafkaError if it cannot be made."""
+        # Imported here because most programs that start a broker ask it nothing.
+        from fencepost.client.raw import RawConnection
+        from fencepost.client.settings import parse_address
+
         configs = [{"name": key, "value": _text(value)} for key, value in (config or {}).items()]
         wanted = {"name": name, "num_partitions": partitions, "replication_factor": -1, "configs": configs}
         request = {"topics": [wanted], "timeout_ms": int(START_TIMEOUT_S * 1000)}
         address = self.bootstrap_servers
         try:
-            result = _ask(address, CREATE_TOPICS, CREATE_TOPICS_VERSION, request).topics[0]
-        except OSError as error:
+            with RawConnection(parse_address(address), timeout_s=START_TIMEOUT_S, client_id="fencepost") as connection:
+                result = connection.call(CREATE_TOPICS, CREATE_TOPICS_VERSION, **request).topics[0]
+        except ConnectionLost as error:
             state = f"does not answer at {address}" if self.running else "is not running"
             raise BrokerFailed(f"the broker {state}: {error}. {self.log}".strip()) from None
         if result.error_code != ErrorCode.NONE:
@@ -310,29 +311,6 @@ def _pid_of_server(directory: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return pid
-
-
-def _ask(address: str, key: int, version: int, request: Mapping[str, Any]) -> Any:
-    """Send one request (of a flexible version) on a connection of its own; gives the decoded answer."""
-    from fencepost.wire import messages
-
-    api = messages.api(key)
-    header = struct.pack(">hhih", key, version, 0, len(_CLIENT_ID)) + _CLIENT_ID + b"\0"
-    body = header + bytes(api.request.encode(version, request))
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host.strip("[]"), int(port)), START_TIMEOUT_S) as connection:
-        connection.sendall(struct.pack(">i", len(body)) + body)
-        with connection.makefile("rb") as stream:
-            (size,) = struct.unpack(">i", _exactly(stream, 4))
-            answer = _exactly(stream, size)
-    return api.response.decode(version, answer, 5)  # past the correlation id and an empty set of tagged fields
-
-
-def _exactly(stream: BufferedReader, size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        raise ConnectionResetError("it hung up before it answered")
-    return data
 
 
 def _environment() -> dict[str, str]:

@@ -6,11 +6,9 @@ schemas, and a byte too many or too few is an error. So an answer counts only if
 
 import dataclasses
 import enum
-import socket
-import struct
 import time
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
@@ -18,6 +16,9 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from fencepost.client.raw import RawConnection
+from fencepost.client.settings import parse_address
+from fencepost.errors import ConnectionLost
 from fencepost.wire import messages
 
 #: The API keys by name: `Key.END_TXN`.
@@ -27,81 +28,27 @@ TIMEOUT_S = 20.0
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
-class Closed(Exception):
-    """The broker has closed the connection."""
-
-
-class Wire:
-    """One connection. `ask` is a round trip; `send` and `receive` are its halves, for pipelining."""
+class Wire(RawConnection):
+    """Our raw connection, whose answers a stranger decodes."""
 
     def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._correlation_id = 0
+        super().__init__(parse_address(bootstrap), timeout_s=TIMEOUT_S)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def ask(self, key: int, version: int, /, **fields: Any) -> Any:
-        return self.receive(key, version, self.send(key, version, **fields))
-
-    def send(self, key: int, version: int, /, **fields: Any) -> int:
-        self._correlation_id += 1
-        self.send_bytes(frame(key, version, self._correlation_id, fields))
-        return self._correlation_id
-
-    def send_bytes(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def receive(self, key: int, version: int, correlation_id: int) -> Any:
-        """The answer, which must be the one to that request, decoded to the last byte."""
-        body = self.receive_bytes()
-        schema = load_response_schema(key, version)
-        header, position = entity_reader(schema.__header_schema__)(body, 0)
-        assert header.correlation_id == correlation_id
-        answer, size = entity_reader(schema)(body, position)
-        assert position + size == len(body), f"{len(body) - position - size} bytes behind the answer to {schema}"
+    def decode(self, api_key: int, version: int, frame: Any) -> Any:
+        """To the last byte."""
+        schema = load_response_schema(api_key, version)
+        data = bytes(frame)
+        _, position = entity_reader(schema.__header_schema__)(data, 0)
+        answer, size = entity_reader(schema)(data, position)
+        assert position + size == len(data), f"{len(data) - position - size} bytes behind the answer to {schema}"
         return answer
-
-    def receive_bytes(self) -> bytes:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(size)
 
     def is_open(self) -> bool:
         """Whether another request is answered."""
         try:
-            return self.ask(Key.API_VERSIONS, 0).error_code == ErrorCode.none
-        except (Closed, OSError):
+            return self.call(Key.API_VERSIONS, 0).error_code == ErrorCode.none
+        except ConnectionLost:
             return False
-
-    def _exactly(self, count: int) -> bytes:
-        found = bytearray()
-        while len(found) < count:
-            try:
-                piece = self._socket.recv(count - len(found))
-            except ConnectionError:
-                piece = b""
-            if not piece:
-                raise Closed
-            found += piece
-        return bytes(found)
-
-
-def frame(key: int, version: int, correlation_id: int, fields: dict[str, Any]) -> bytes:
-    """A whole request: size, header with the client id "raw", body."""
-    request = messages.api(key).request
-    body = bytearray(struct.pack(">hhih", key, version, correlation_id, 3) + b"raw")
-    if version in request.flexible:
-        body.append(0)
-    request.encode(version, fields, body)
-    return struct.pack(">i", len(body)) + bytes(body)
 
 
 def codes(answer: Any) -> Iterator[str]:

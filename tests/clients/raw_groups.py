@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.client.connection import Pending
+from fencepost.client.raw import offset_topics
 from tests.clients.raw import Key, Wire, errors
 
 #: A consumer's subscription to nothing.
@@ -23,9 +25,9 @@ class Member:
 
     def join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> set[str]:
         """Join, with the second request that version 4 and later want of a new member."""
-        return self.joined_with(version, self.send_join(version, protocols, **options), protocols, **options)
+        return self.joined_with(self.send_join(version, protocols, **options), protocols, **options)
 
-    def send_join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> int:
+    def send_join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> Pending:
         fields = {
             "group_id": self.group,
             "session_timeout_ms": 10_000,
@@ -36,22 +38,20 @@ class Member:
             "protocols": [{"name": name, "metadata": SUBSCRIPTION} for name in protocols],
             **options,
         }
-        return self.wire.send(Key.JOIN_GROUP, version, **fields)
+        return self.wire.request(Key.JOIN_GROUP, version, fields)
 
-    def joined_with(
-        self, version: int, correlation_id: int, protocols: tuple[str, ...] = ("range",), **options: Any
-    ) -> set[str]:
-        answer = self.wire.receive(Key.JOIN_GROUP, version, correlation_id)
+    def joined_with(self, sent: Pending, protocols: tuple[str, ...] = ("range",), **options: Any) -> set[str]:
+        answer = self.wire.receive(sent)
         if errors(answer) == {"MEMBER_ID_REQUIRED"}:
             self.member_id = answer.member_id
-            return self.join(version, protocols, **options)
+            return self.join(sent.version, protocols, **options)
         if not errors(answer):
             self.member_id, self.generation, self.leader = answer.member_id, answer.generation_id, answer.leader
             self.joined = answer
         return errors(answer)
 
     def sync(self, version: int = 5, assignments: dict[str, bytes] | None = None) -> Any:
-        return self.wire.ask(Key.SYNC_GROUP, version, **self.sync_fields(assignments or {}))
+        return self.wire.call(Key.SYNC_GROUP, version, **self.sync_fields(assignments or {}))
 
     def sync_fields(self, assignments: dict[str, bytes]) -> dict[str, Any]:
         return {
@@ -66,7 +66,7 @@ class Member:
 
     def heartbeat(self, version: int = 4) -> set[str]:
         return errors(
-            self.wire.ask(
+            self.wire.call(
                 Key.HEARTBEAT,
                 version,
                 group_id=self.group,
@@ -82,18 +82,17 @@ class Member:
             fields["member_id"] = self.member_id
         else:
             fields["members"] = [{"member_id": self.member_id, "group_instance_id": self.instance_id}]
-        return errors(self.wire.ask(Key.LEAVE_GROUP, version, **fields))
+        return errors(self.wire.call(Key.LEAVE_GROUP, version, **fields))
 
     def commit(self, topic: str, offset: int, version: int = 8, metadata: str = "") -> set[str]:
-        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": metadata}
         return errors(
-            self.wire.ask(
+            self.wire.call(
                 Key.OFFSET_COMMIT,
                 version,
                 group_id=self.group,
                 generation_id_or_member_epoch=self.generation,
                 member_id=self.member_id,
                 group_instance_id=self.instance_id,
-                topics=[{"name": topic, "partitions": [partition]}],
+                topics=offset_topics({(topic, 0): offset}, metadata),
             )
         )

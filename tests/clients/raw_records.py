@@ -5,6 +5,7 @@ from typing import Any
 
 from crc32c import crc32c
 
+from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, errors
 
 #: The id of no topic.
@@ -12,7 +13,9 @@ NOWHERE = b"\x07" * 16
 
 
 def id_of(wire: Wire, name: str) -> bytes:
-    return wire.ask(Key.METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0].topic_id.bytes
+    return (
+        wire.call(Key.METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics[0].topic_id.bytes
+    )
 
 
 def produce(
@@ -27,21 +30,9 @@ def produce(
     topic_id: bytes = NOWHERE,
 ) -> Any:
     """The answer for the one partition."""
-    answer = wire.ask(
-        Key.PRODUCE,
-        version,
-        transactional_id=transactional_id,
-        acks=acks,
-        timeout_ms=5000,
-        topic_data=[
-            {
-                "name": topic,
-                "topic_id": topic_id,
-                "partition_data": [{"index": partition, "records": records}],
-            }
-        ],
-    )
-    (told,) = answer.responses
+    fields = produce_fields({(topic, partition): records}, transactional_id, acks)
+    fields["topic_data"][0]["topic_id"] = topic_id
+    (told,) = wire.call(Key.PRODUCE, version, **fields).responses
     (found,) = told.partition_responses
     return found
 
@@ -55,9 +46,11 @@ def fetch(wire: Wire, topic: str, offset: int = 0, version: int = 12, **options:
     return found
 
 
-def ask_fetch(
-    wire: Wire,
-    version: int,
+def ask_fetch(wire: Wire, version: int, wanted: dict[str, dict[int, int]], **options: Any) -> Any:
+    return wire.call(Key.FETCH, version, **fetch_fields(wanted, **options))
+
+
+def fetch_fields(
     wanted: dict[str, dict[int, int]],
     *,
     topic_ids: dict[str, bytes] | None = None,
@@ -65,20 +58,8 @@ def ask_fetch(
     forgotten: dict[str, list[int]] | None = None,
     partition: dict[str, Any] | None = None,
     **options: Any,
-) -> Any:
-    return wire.ask(
-        Key.FETCH, version, **fetch_fields(wanted, topic_ids or {}, session, forgotten or {}, partition or {}, options)
-    )
-
-
-def fetch_fields(
-    wanted: dict[str, dict[int, int]],
-    topic_ids: dict[str, bytes],
-    session: tuple[int, int],
-    forgotten: dict[str, list[int]],
-    partition: dict[str, Any],
-    options: dict[str, Any],
 ) -> dict[str, Any]:
+    ids = topic_ids or {}
     return {
         "max_wait_ms": 0,
         "min_bytes": 0,
@@ -87,17 +68,17 @@ def fetch_fields(
         "topics": [
             {
                 "topic": name,
-                "topic_id": topic_ids.get(name, NOWHERE),
+                "topic_id": ids.get(name, NOWHERE),
                 "partitions": [
-                    {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **partition}
+                    {"partition": number, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **(partition or {})}
                     for number, offset in offsets.items()
                 ],
             }
             for name, offsets in wanted.items()
         ],
         "forgotten_topics_data": [
-            {"topic": name, "topic_id": topic_ids.get(name, NOWHERE), "partitions": numbers}
-            for name, numbers in forgotten.items()
+            {"topic": name, "topic_id": ids.get(name, NOWHERE), "partitions": numbers}
+            for name, numbers in (forgotten or {}).items()
         ],
         **options,
     }

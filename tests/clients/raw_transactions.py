@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.client.fields import by_topic
+from fencepost.client.raw import Session, offset_topics
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import fetch, produce
 from tests.conftest import wait_until
@@ -38,6 +40,10 @@ class Transactional:
     producer: tuple[int, int]
     sequence: int = 0
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        return Session(*self.producer, self.transactional_id).fields
+
     def produce(self, topic: str, *values: bytes, version: int = 12, **options: Any) -> set[str]:
         records = batch(*values, producer=self.producer, sequence=self.sequence, transactional=True)
         found = errors(produce(self.wire, topic, records, version, transactional_id=self.transactional_id, **options))
@@ -47,62 +53,37 @@ class Transactional:
 
     def register(self, topic: str, partition: int = 0, version: int = 3) -> set[str]:
         return errors(
-            self.wire.ask(
+            self.wire.call(
                 Key.ADD_PARTITIONS_TO_TXN,
                 version,
-                v3_and_below_transactional_id=self.transactional_id,
-                v3_and_below_producer_id=self.producer[0],
-                v3_and_below_producer_epoch=self.producer[1],
-                v3_and_below_topics=[{"name": topic, "partitions": [partition]}],
+                **{f"v3_and_below_{name}": value for name, value in self.fields.items()},
+                v3_and_below_topics=by_topic([(topic, partition)]),
             )
         )
 
     def verify(self, topic: str, partition: int = 0, version: int = 4, *, verify_only: bool = True) -> Any:
-        answer = self.wire.ask(
+        answer = self.wire.call(
             Key.ADD_PARTITIONS_TO_TXN,
             version,
-            transactions=[
-                {
-                    "transactional_id": self.transactional_id,
-                    "producer_id": self.producer[0],
-                    "producer_epoch": self.producer[1],
-                    "verify_only": verify_only,
-                    "topics": [{"name": topic, "partitions": [partition]}],
-                }
-            ],
+            transactions=[{**self.fields, "verify_only": verify_only, "topics": by_topic([(topic, partition)])}],
         )
         return errors(answer)
 
     def end(self, *, commit: bool = True, version: int = 5, move: bool = True) -> Any:
         """What EndTxn answers. With the second protocol it hands out the next epoch, which is taken over."""
-        asked = {
-            "transactional_id": self.transactional_id,
-            "producer_id": self.producer[0],
-            "producer_epoch": self.producer[1],
-            "committed": commit,
-        }
-        answer = patiently(lambda: self.wire.ask(Key.END_TXN, version, **asked))
+        answer = patiently(lambda: self.wire.call(Key.END_TXN, version, **self.fields, committed=commit))
         if not errors(answer) and version >= 5 and move:
             self.producer, self.sequence = (answer.producer_id, answer.producer_epoch), 0
         return answer
 
     def commit_offset(self, group: str, topic: str, offset: int, version: int = 5, **options: Any) -> set[str]:
-        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        topics = offset_topics({(topic, 0): offset})
         return errors(
-            self.wire.ask(
-                Key.TXN_OFFSET_COMMIT,
-                version,
-                transactional_id=self.transactional_id,
-                group_id=group,
-                producer_id=self.producer[0],
-                producer_epoch=self.producer[1],
-                topics=[{"name": topic, "partitions": [partition]}],
-                **options,
-            )
+            self.wire.call(Key.TXN_OFFSET_COMMIT, version, **self.fields, group_id=group, topics=topics, **options)
         )
 
     def state(self) -> tuple[str, set[tuple[str, int]]]:
-        answer = self.wire.ask(Key.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[self.transactional_id])
+        answer = self.wire.call(Key.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[self.transactional_id])
         (found,) = answer.transaction_states
         return found.transaction_state, {(each.topic, p) for each in found.topics for p in each.partitions}
 
@@ -110,7 +91,7 @@ class Transactional:
 def settled(wire: Wire, transactional_id: str) -> tuple[int, int]:
     """A producer id and epoch."""
     asked = {"transactional_id": transactional_id, "transaction_timeout_ms": 60_000}
-    answer = patiently(lambda: wire.ask(Key.INIT_PRODUCER_ID, 5, **asked))
+    answer = patiently(lambda: wire.call(Key.INIT_PRODUCER_ID, 5, **asked))
     assert errors(answer) == set()
     return answer.producer_id, answer.producer_epoch
 
@@ -138,16 +119,15 @@ def settle(wire: Wire, topic: str, end: int) -> list[bytes | None]:
 
 
 def commit_plainly(wire: Wire, group: str, topic: str, offset: int) -> None:
-    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-    answer = wire.ask(Key.OFFSET_COMMIT, 8, group_id=group, topics=[{"name": topic, "partitions": [partition]}])
+    answer = wire.call(Key.OFFSET_COMMIT, 8, group_id=group, topics=offset_topics({(topic, 0): offset}))
     assert errors(answer) == set()
 
 
 def committed(wire: Wire, group: str, topic: str, *, require_stable: bool = False) -> tuple[int, set[str]]:
-    answer = wire.ask(
+    answer = wire.call(
         Key.OFFSET_FETCH,
         8,
-        groups=[{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}],
+        groups=[{"group_id": group, "topics": by_topic([(topic, 0)], "partition_indexes")}],
         require_stable=require_stable,
     )
     (found,) = answer.groups

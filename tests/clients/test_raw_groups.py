@@ -36,8 +36,8 @@ def group(wire: Wire) -> str:
     name = unique("group")
 
     def is_served() -> bool:
-        found = wire.ask(Key.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[name])
-        return not errors(found) and not errors(wire.ask(Key.DESCRIBE_GROUPS, 5, groups=[name]))
+        found = wire.call(Key.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[name])
+        return not errors(found) and not errors(wire.call(Key.DESCRIBE_GROUPS, 5, groups=[name]))
 
     wait_until(is_served, "the group has a coordinator")
     return name
@@ -74,20 +74,20 @@ class TestLife:
         self, open_wire: Callable[[], Wire], group: str, member: Member
     ) -> None:
         second = Member(open_wire(), group)
-        answer = second.wire.receive(Key.JOIN_GROUP, 9, second.send_join())
+        answer = second.wire.receive(second.send_join())
         second.member_id = answer.member_id
         pending = second.send_join()
         assert wait_until(member.heartbeat, "a rebalance begins") == {"REBALANCE_IN_PROGRESS"}
         assert member.join() == set()
-        assert second.joined_with(9, pending) == set()
+        assert second.joined_with(pending) == set()
         assert member.generation == second.generation == 2
         assert member.leader == second.leader == member.member_id
         assert {each.member_id for each in member.joined.members} == {member.member_id, second.member_id}
         assert second.joined.members == ()
-        waiting = second.wire.send(Key.SYNC_GROUP, 5, **second.sync_fields({}))
+        waiting = second.wire.request(Key.SYNC_GROUP, 5, second.sync_fields({}))
         told = member.sync(assignments={member.member_id: b"one", second.member_id: b"two"})
         assert bytes(told.assignment) == b"one"
-        assert bytes(second.wire.receive(Key.SYNC_GROUP, 5, waiting).assignment) == b"two"
+        assert bytes(second.wire.receive(waiting).assignment) == b"two"
 
     def test_the_protocol_is_one_that_all_members_speak(
         self, open_wire: Callable[[], Wire], wire: Wire, group: str
@@ -99,7 +99,7 @@ class TestLife:
         assert stranger.join(protocols=("roundrobin",)) == {"INCONSISTENT_GROUP_PROTOCOL"}
 
     def test_a_group_that_nobody_joined_has_no_members(self, wire: Wire, group: str) -> None:
-        (found,) = wire.ask(Key.DESCRIBE_GROUPS, 5, groups=[group]).groups
+        (found,) = wire.call(Key.DESCRIBE_GROUPS, 5, groups=[group]).groups
         assert (found.group_state, found.members) == ("Dead", ())
 
     def test_a_leader_that_joins_again_begins_a_new_generation(self, member: Member) -> None:
@@ -157,14 +157,14 @@ class TestRefusals:
         member.join(session_timeout_ms=200)
         member.sync(assignments={member.member_id: b"all"})
         wait_until(
-            lambda: wire.ask(Key.DESCRIBE_GROUPS, 5, groups=[group]).groups[0].group_state == "Empty", "it is removed"
+            lambda: wire.call(Key.DESCRIBE_GROUPS, 5, groups=[group]).groups[0].group_state == "Empty", "it is removed"
         )
         assert member.heartbeat() == {"UNKNOWN_MEMBER_ID"}
 
 
 class TestOffsets:
     def fetch(self, wire: Wire, group: str, topics: list[dict[str, Any]] | None, **options: Any) -> Any:
-        answer = wire.ask(Key.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": topics}], **options)
+        answer = wire.call(Key.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": topics}], **options)
         assert errors(answer) == set()
         return {
             (told.name, each.partition_index): (each.committed_offset, each.metadata)
@@ -185,7 +185,7 @@ class TestOffsets:
     def test_every_older_version_tells_the_same(self, wire: Wire, group: str, topic: MakeTopic, version: int) -> None:
         name = topic()
         Member(wire, group).commit(name, 5, metadata="note")
-        answer = wire.ask(
+        answer = wire.call(
             Key.OFFSET_FETCH, version, group_id=group, topics=[{"name": name, "partition_indexes": [0, 1]}]
         )
         assert errors(answer) == set()
@@ -202,7 +202,7 @@ class TestOffsets:
         name, groups = topic(), [unique("group") for _ in range(3)]
         for number, each in enumerate(groups):
             wait_until(lambda: not Member(wire, each).commit(name, number), "it is committed")  # noqa: B023
-        answer = wire.ask(Key.OFFSET_FETCH, 8, groups=[{"group_id": each, "topics": None} for each in groups])
+        answer = wire.call(Key.OFFSET_FETCH, 8, groups=[{"group_id": each, "topics": None} for each in groups])
         told = {each.group_id: each.topics[0].partitions[0].committed_offset for each in answer.groups}
         assert told == {each: number for number, each in enumerate(groups)}
 
@@ -210,9 +210,9 @@ class TestOffsets:
 class TestCoordinators:
     def test_every_kind_of_key_finds_its_coordinator(self, wire: Wire) -> None:
         for key_type in (0, 1):
-            answer = wire.ask(Key.FIND_COORDINATOR, 4, key_type=key_type, coordinator_keys=["one", "two"])
+            answer = wire.call(Key.FIND_COORDINATOR, 4, key_type=key_type, coordinator_keys=["one", "two"])
             assert {each.key for each in answer.coordinators} == {"one", "two"}
 
     def test_an_unknown_kind_of_key_is_refused(self, wire: Wire) -> None:
-        answer = wire.ask(Key.FIND_COORDINATOR, 4, key_type=9, coordinator_keys=["one"])
+        answer = wire.call(Key.FIND_COORDINATOR, 4, key_type=9, coordinator_keys=["one"])
         assert errors(answer) == {"INVALID_REQUEST"}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import NOWHERE, ask_fetch, fetch, fetch_fields, id_of, produce, recount
 from tests.conftest import unique
@@ -26,20 +27,14 @@ class TestProduce:
 
     def test_without_acknowledgement_there_is_no_answer(self, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
-        partition = {"index": 0, "records": batch(b"a")}
-        wire.send(Key.PRODUCE, 9, acks=0, timeout_ms=5000, topic_data=[{"name": name, "partition_data": [partition]}])
+        data, _ = wire.frame(Key.PRODUCE, 9, produce_fields({(name, 0): batch(b"a")}, acks=0))
+        wire.send_bytes(data)
         assert wire.is_open()
         assert stored(fetch(wire, name, max_wait_ms=5000, min_bytes=1).records)[0].values == (b"a",)
 
     def test_a_failure_without_acknowledgement_closes_the_connection(self, wire: Wire) -> None:
-        partition = {"index": 0, "records": batch(b"a")}
-        wire.send(
-            Key.PRODUCE,
-            9,
-            acks=0,
-            timeout_ms=5000,
-            topic_data=[{"name": unique("unknown"), "partition_data": [partition]}],
-        )
+        data, _ = wire.frame(Key.PRODUCE, 9, produce_fields({(unique("unknown"), 0): batch(b"a")}, acks=0))
+        wire.send_bytes(data)
         assert not wire.is_open()
 
     @pytest.mark.parametrize("acks", [2, -2])
@@ -86,7 +81,7 @@ class TestProduce:
 class TestIdempotence:
     @pytest.fixture
     def producer(self, wire: Wire) -> tuple[int, int]:
-        answer = wire.ask(Key.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0)
+        answer = wire.call(Key.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0)
         return answer.producer_id, answer.producer_epoch
 
     def test_any_of_the_last_five_batches_is_answered_with_its_offset_and_not_appended(
@@ -138,7 +133,7 @@ class TestIdempotence:
             assert produce(wire, name, records, partition=partition).base_offset == 0
 
     def test_recovery_gives_the_same_id_with_the_next_epoch(self, wire: Wire, producer: tuple[int, int]) -> None:
-        answer = wire.ask(
+        answer = wire.call(
             Key.INIT_PRODUCER_ID,
             4,
             transactional_id=None,
@@ -205,13 +200,11 @@ class TestFetch:
 
     def test_a_fetch_waits_for_records_and_no_longer(self, bootstrap: str, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
-        waiting = wire.send(
-            Key.FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, {"max_wait_ms": 15_000, "min_bytes": 1})
-        )
+        waiting = wire.request(Key.FETCH, 12, fetch_fields({name: {0: 0}}, max_wait_ms=15_000, min_bytes=1))
         began = time.monotonic()
         with Wire(bootstrap) as other:
             produce(other, name, batch(b"a"))
-        answer = wire.receive(Key.FETCH, 12, waiting)
+        answer = wire.receive(waiting)
         assert time.monotonic() - began < 10
         assert stored(answer.responses[0].partitions[0].records)[0].values == (b"a",)
 
@@ -226,11 +219,11 @@ class TestFetch:
     ) -> None:
         name = topic()
         options = {"max_wait_ms": 15_000, "min_bytes": 2500}
-        waiting = wire.send(Key.FETCH, 12, **fetch_fields({name: {0: 0}}, {}, (0, -1), {}, {}, options))
+        waiting = wire.request(Key.FETCH, 12, fetch_fields({name: {0: 0}}, **options))
         with Wire(bootstrap) as other:
             for _ in range(3):
                 produce(other, name, batch(b"x" * 1000))
-        answer = wire.receive(Key.FETCH, 12, waiting)
+        answer = wire.receive(waiting)
         assert len(stored(answer.responses[0].partitions[0].records)) == 3
 
     def test_many_waiting_fetches_are_all_woken(self, bootstrap: str, topic: MakeTopic) -> None:
@@ -296,7 +289,7 @@ class TestFetchSessions:
     def test_a_deleted_topic_in_a_session_is_told(self, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
         first = ask_fetch(wire, 12, {name: {0: 0}}, session=(0, 0))
-        wire.ask(Key.DELETE_TOPICS, 5, topic_names=[name], timeout_ms=5000)
+        wire.call(Key.DELETE_TOPICS, 5, topic_names=[name], timeout_ms=5000)
         for epoch in range(1, 200):
             answer = ask_fetch(wire, 12, {}, session=(first.session_id, epoch), max_wait_ms=20, min_bytes=1)
             if errors(answer):
@@ -315,7 +308,7 @@ class TestListOffsets:
         name = topic(config={"retention.ms": -1})
         for at in (1000, 3000, 2000):
             produce(wire, name, batch(b"a", timestamp=at))
-        answer = wire.ask(
+        answer = wire.call(
             Key.LIST_OFFSETS,
             version,
             replica_id=-1,
@@ -328,7 +321,7 @@ class TestListOffsets:
         name = topic()
         produce(wire, name, batch(b"a", b"b"))
         partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
-        answer = wire.ask(
+        answer = wire.call(
             Key.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=[{"topic": name, "partitions": [partition]}]
         )
         (found,) = answer.topics[0].partitions

@@ -118,7 +118,7 @@ class TestSecondProtocol:
         produce(wire, name, batch(b"a", timestamp=1000))
         transactional.produce(name, b"b")
         topics = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -3}]}]
-        answer = wire.ask(Key.LIST_OFFSETS, 7, replica_id=-1, isolation_level=isolation, topics=topics)
+        answer = wire.call(Key.LIST_OFFSETS, 7, replica_id=-1, isolation_level=isolation, topics=topics)
         assert answer.topics[0].partitions[0].offset == offset
 
     def test_offsets_join_the_transaction_by_themselves(
@@ -155,7 +155,7 @@ class TestSecondProtocol:
     ) -> None:
         name = topic(partitions=2)
         records = batch(b"a", producer=transactional.producer, sequence=0, transactional=True)
-        answer = wire.ask(
+        answer = wire.call(
             Key.PRODUCE,
             12,
             transactional_id=transactional.transactional_id,
@@ -224,14 +224,7 @@ class TestFirstProtocol:
     ) -> None:
         name, group = topic(), unique("group")
         assert transactional.commit_offset(group, name, 7, version=3) == {"INVALID_TXN_STATE"}
-        added = wire.ask(
-            Key.ADD_OFFSETS_TO_TXN,
-            3,
-            transactional_id=transactional.transactional_id,
-            producer_id=transactional.producer[0],
-            producer_epoch=transactional.producer[1],
-            group_id=group,
-        )
+        added = wire.call(Key.ADD_OFFSETS_TO_TXN, 3, **transactional.fields, group_id=group)
         assert errors(added) == set()
         assert transactional.commit_offset(group, name, 7, version=3) == set()
         assert committed(wire, group, name, require_stable=True)[1] == {"UNSTABLE_OFFSET_COMMIT"}
@@ -306,7 +299,7 @@ class TestFencing:
 
     def test_a_producer_recovers_with_the_epoch_that_it_has(self, wire: Wire, transactional: Transactional) -> None:
         def recover(producer: tuple[int, int]) -> Any:
-            return wire.ask(
+            return wire.call(
                 Key.INIT_PRODUCER_ID,
                 4,
                 transactional_id=transactional.transactional_id,
@@ -329,7 +322,7 @@ class TestFencing:
             ({"transactional_id": unique("tx"), "transaction_timeout_ms": 0}, "INVALID_TRANSACTION_TIMEOUT"),
             ({"transactional_id": unique("tx"), "transaction_timeout_ms": 10**9}, "INVALID_TRANSACTION_TIMEOUT"),
         ):
-            assert errors(wire.ask(Key.INIT_PRODUCER_ID, 4, **fields)) == {code}
+            assert errors(wire.call(Key.INIT_PRODUCER_ID, 4, **fields)) == {code}
 
 
 class TestMarkers:
@@ -340,7 +333,7 @@ class TestMarkers:
         transactional.produce(name, b"hanging")
         produce(wire, name, batch(b"behind"))
         assert read_committed(wire, name) == ([], 0)
-        answer = wire.ask(
+        answer = wire.call(
             Key.WRITE_TXN_MARKERS,
             1,
             markers=[
@@ -384,7 +377,7 @@ class TestMarkers:
         transactional.produce(name, b"a", b"b")
 
         def open_at() -> int:
-            answer = wire.ask(Key.DESCRIBE_PRODUCERS, 0, topics=[{"name": name, "partition_indexes": [0]}])
+            answer = wire.call(Key.DESCRIBE_PRODUCERS, 0, topics=[{"name": name, "partition_indexes": [0]}])
             (found,) = answer.topics[0].partitions[0].active_producers
             return found.current_txn_start_offset
 

@@ -1,12 +1,14 @@
 """The other client: produces and consumes in a quiet way and must notice nothing of what a bad one does."""
 
-import contextlib
 import threading
 import time
 from types import TracebackType
 from typing import Self
 
-from tests.faults.raw import READ_COMMITTED, Address, Kafka, eventually, visible_records
+from fencepost.client.raw import visible_records
+from fencepost.wire.terms import Isolation
+from tests.conftest import wait_until
+from tests.faults.raw import Address, Kafka
 
 #: A loaded machine may be slow, but a request that waits this long was held up by the bad client.
 LATENCY_S_MAX = 10.0
@@ -41,7 +43,7 @@ class Bystander:
     def has_noticed_nothing(self) -> None:
         """Two more rounds from here on, and no failure so far."""
         wanted = self.rounds + 2
-        eventually(lambda: self.rounds >= wanted or self.failure is not None, "the other client goes on")
+        wait_until(lambda: self.rounds >= wanted or self.failure is not None, "the other client goes on")
         if self.failure is not None:
             raise AssertionError(f"the other client failed after {self.rounds} rounds") from self.failure
 
@@ -52,7 +54,7 @@ class Bystander:
                 before = time.monotonic()
                 value = f"round {self.rounds}"
                 offset = self._client.write(self._topic, 0, [value])
-                result = self._client.fetch_once(self._topic, 0, offset, READ_COMMITTED, max_wait_ms=3000)
+                result = self._client.fetch_once(self._topic, 0, offset, Isolation.READ_COMMITTED, max_wait_ms=3000)
                 found, _ = visible_records(bytes(result.records), offset, [], [])
                 if [record.value for record in found] != [value.encode()]:
                     raise AssertionError(f"wrote {value} at {offset} and read {found}")
@@ -61,5 +63,4 @@ class Bystander:
                 self._stop.wait(0.01)
         except BaseException as error:
             self.failure = error
-            with contextlib.suppress(OSError):
-                self._client.close()
+            self._client.close()

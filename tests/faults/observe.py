@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable
 
+from fencepost.client.offsets import LATEST
+from fencepost.wire.terms import Isolation
+from tests.conftest import wait_until
 from tests.faults.history import Final, Partition
-from tests.faults.raw import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Kafka, eventually
+from tests.faults.raw import Kafka
 
 AT_REST = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
@@ -20,8 +23,8 @@ def settled(
             if state not in AT_REST and only in {name, None}
         ]
         for topic, partition in partitions:
-            stable = client.offset(topic, partition, LATEST, READ_COMMITTED)
-            end = client.offset(topic, partition, LATEST, READ_UNCOMMITTED)
+            stable = client.offset(topic, partition, LATEST, Isolation.READ_COMMITTED)
+            end = client.offset(topic, partition, LATEST, Isolation.READ_UNCOMMITTED)
             if stable != end:
                 found.append(f"{topic}-{partition} is stable up to {stable} of {end}")
             for producer_id, producer in client.producers(topic, partition).items():
@@ -36,7 +39,7 @@ def settled(
         return not last
 
     try:
-        eventually(at_rest, "all transactions have ended", timeout_s=timeout_s)
+        wait_until(at_rest, "all transactions have ended", timeout_s=timeout_s)
     except AssertionError:
         raise AssertionError(f"transactions that never end: {last}") from None
 
@@ -48,7 +51,7 @@ def observe(
     settled(client, partitions)
     committed, uncommitted = {}, {}
     for topic, partition in partitions:
-        for isolation, view in ((READ_COMMITTED, committed), (READ_UNCOMMITTED, uncommitted)):
+        for isolation, view in ((Isolation.READ_COMMITTED, committed), (Isolation.READ_UNCOMMITTED, uncommitted)):
             seen = client.read(topic, partition, isolation)
             if seen.last_stable_offset != seen.high_watermark:
                 raise AssertionError(f"{topic}-{partition} is stable up to {seen.last_stable_offset} only")

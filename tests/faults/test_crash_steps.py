@@ -11,13 +11,15 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from fencepost.client.raw import IN_A_MOMENT, Session
 from fencepost.coordinator.txn.steps import Step
-from fencepost.errors import ErrorCode
+from fencepost.errors import ConnectionLost, ErrorCode
+from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.history import History, Outcome, Partition, Transaction, Write, anomalies
 from tests.faults.observe import observe
 from tests.faults.process import BrokerProcess
-from tests.faults.raw import RETRY_INIT, Disconnected, Kafka, Session, eventually
+from tests.faults.raw import Kafka
 
 PARTITIONS: list[Partition] = [("invoices", 0), ("invoices", 1), ("invoices", 2), ("shipments", 0), ("shipments", 1)]
 SOURCE: Partition = ("purchases", 0)
@@ -128,7 +130,7 @@ def _until_told(end: Callable[[], None]) -> None:
             return False
         return True
 
-    eventually(attempt, "an answer to EndTxn", timeout_s=60)
+    wait_until(attempt, "an answer to EndTxn", timeout_s=60)
 
 
 @steps
@@ -155,10 +157,10 @@ def write_transaction(client: Kafka, session: Session, number: int) -> None:
 
     def offsets_are_in() -> bool:
         code = client.commit_offsets_in_transaction(session, GROUP, {SOURCE: number})
-        assert code in {ErrorCode.NONE, *RETRY_INIT}
+        assert code in {ErrorCode.NONE, *IN_A_MOMENT}
         return code is ErrorCode.NONE
 
-    eventually(offsets_are_in, "offsets join the transaction")
+    wait_until(offsets_are_in, "offsets join the transaction")
 
 
 def end_at_last(broker: BrokerProcess, session: Session, outcome: Outcome) -> None:
@@ -168,12 +170,12 @@ def end_at_last(broker: BrokerProcess, session: Session, outcome: Outcome) -> No
         try:
             with broker.client() as client:
                 code = client.end(session, commit=outcome is Outcome.COMMITTED)
-        except ConnectionError:
+        except ConnectionLost:
             return False
-        assert code in {ErrorCode.NONE, *RETRY_INIT}, code
+        assert code in {ErrorCode.NONE, *IN_A_MOMENT}, code
         return code is ErrorCode.NONE
 
-    eventually(attempt, "an answer to EndTxn", timeout_s=60)
+    wait_until(attempt, "an answer to EndTxn", timeout_s=60)
 
 
 @steps
@@ -207,7 +209,7 @@ def test_a_transaction_whose_client_died_as_well_is_whole(make_broker: MakeBroke
     with broker.client() as client:
         session = client.init_producer("t", timeout_ms=1500)
         write_transaction(client, session, 1)
-        with contextlib.suppress(Disconnected):
+        with contextlib.suppress(ConnectionLost):
             client.end(session, commit=True)
     broker.wait_until_dead()
     broker.start()
@@ -233,10 +235,10 @@ def test_a_transaction_that_a_successor_ends_is_whole(make_broker: MakeBroker, s
         try:
             with broker.client() as client:
                 return client.init_producer("t")
-        except ConnectionError:
+        except ConnectionLost:
             return None
 
-    successor = eventually(attempt, "InitProducerId of the successor", timeout_s=60)
+    successor = wait_until(attempt, "InitProducerId of the successor", timeout_s=60)
     restart.wait()
     check(broker, transaction(1, Outcome.ABORTED))
     with broker.client() as client:

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.client.raw import Session
 from fencepost.errors import ErrorCode
+from fencepost.wire.terms import Isolation
+from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.disks import UnreliableDisk
 from tests.faults.inprocess import BrokerThread
 from tests.faults.observe import settled
-from tests.faults.raw import CREATE_TOPICS, OFFSET_COMMIT, READ_UNCOMMITTED, Kafka, Session, eventually
+from tests.faults.raw import CREATE_TOPICS, OFFSET_COMMIT, Kafka
 
 #: The broker's own work is cut off in the middle, as by the end of a process.
 pytestmark = [
@@ -95,7 +98,7 @@ def test_a_full_disk_refuses_writes_and_serves_reads(
             assert any("a write failed" in record.getMessage() for record in caplog.records)
             fitted = codes[0] is ErrorCode.NONE
             assert client.read("t", 0).values == [value(number) for number in range(6 if fitted else 5)]
-            assert client.read("t", 0, READ_UNCOMMITTED).high_watermark == (6 if fitted else 5)
+            assert client.read("t", 0, Isolation.READ_UNCOMMITTED).high_watermark == (6 if fitted else 5)
         for batch in pending:
             assert client.produce("t", 0, batch).error is ErrorCode.NONE
         client.append(session, "t", 0, [value(7)], version=9)
@@ -155,14 +158,14 @@ def test_a_transaction_on_a_full_disk_is_whole(
     if trouble is broken:  # what could not even be undone is read-only until the next start
         broker = restarted(broker, tmp_path, disk)
     with broker.client() as client:
-        eventually(
+        wait_until(
             lambda: client.produce("t", 1, joining, transactional_id="tx", version=12).error is ErrorCode.NONE,
             "the partition joins",
         )
-        eventually(
+        wait_until(
             lambda: client.commit_offsets_in_transaction(session, "g", {SOURCE: 3}) is ErrorCode.NONE, "offsets join"
         )
-        eventually(lambda: client.end(session, commit=commit) is ErrorCode.NONE, "the transaction ends")
+        wait_until(lambda: client.end(session, commit=commit) is ErrorCode.NONE, "the transaction ends")
         check_whole(client, commit=commit)
     again = restarted(broker, tmp_path, disk)
     try:
@@ -193,7 +196,7 @@ def test_markers_that_a_full_disk_refused_are_written_later(broker: BrokerThread
                 seen.add(client.end(session, commit=True))
             if session.epoch != before.epoch:
                 break
-            eventually(lambda: client.transactions()["tx"] in {"Ongoing", "CompleteCommit"}, "it goes on by itself")
+            wait_until(lambda: client.transactions()["tx"] in {"Ongoing", "CompleteCommit"}, "it goes on by itself")
         else:
             raise AssertionError("the transaction never ended")
         assert seen > {ErrorCode.NONE}, "it was never refused"
@@ -291,7 +294,7 @@ def test_a_transaction_whose_sync_fails_is_whole_after_the_restart(
         try:
             with again.client() as client:
                 mine = Session(session.producer_id, session.epoch, "tx")
-                eventually(
+                wait_until(
                     lambda mine=mine, client=client: client.end(mine, commit=True) is ErrorCode.NONE,
                     "the transaction ends",
                 )

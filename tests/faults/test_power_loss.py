@@ -13,13 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.errors import ErrorCode
+from fencepost.client.raw import Session
+from fencepost.errors import ConnectionLost, ErrorCode, Refused
+from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.disks import UnreliableDisk
 from tests.faults.history import History, Outcome, Partition, Transaction, Write, anomalies
 from tests.faults.inprocess import BrokerThread
 from tests.faults.observe import observe
-from tests.faults.raw import Kafka, Refused, Session, eventually
+from tests.faults.raw import Kafka
 from tests.faults.seeds import chosen_seed, replayable
 
 #: The broker's own work is cut off in the middle, as by the end of a process.
@@ -55,7 +57,7 @@ class Load:
         try:
             with self.broker.client() as client:
                 work(client)
-        except (OSError, Refused):
+        except (ConnectionLost, Refused):
             return
 
     def wait(self) -> None:
@@ -150,9 +152,9 @@ def run_until_the_power_goes(data_dir: Path, disk: UnreliableDisk, rng: random.R
             client.create_topic("source")
         load = Load(broker)
         load.start()
-        eventually(lambda: load.rounds >= 20 and bool(load.history.transactions), "writers are at work")
+        wait_until(lambda: load.rounds >= 20 and bool(load.history.transactions), "writers are at work")
         disk.die_after(rng.randrange(rng.choice([50, 500, 3000])))
-        eventually(lambda: disk.is_off, "the power is gone")
+        wait_until(lambda: disk.is_off, "the power is gone")
     finally:
         broker.crash()
     load.wait()

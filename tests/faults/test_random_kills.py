@@ -10,11 +10,13 @@ import time
 
 import pytest
 
+from fencepost.wire.terms import Isolation
+from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.history import Copier, History, Outcome, Partition, anomalies
 from tests.faults.observe import observe, settled
 from tests.faults.process import BrokerProcess
-from tests.faults.raw import READ_UNCOMMITTED, Kafka, eventually
+from tests.faults.raw import Kafka
 from tests.faults.seeds import chosen_seed, replayable
 from tests.faults.workload import (
     CopyingMember,
@@ -158,7 +160,7 @@ def recovers(worker: Worker) -> None:
     """Once the faults are over everybody gets on with its work, without help."""
     before = worker.done
     what = f"{worker.name} goes on after the faults"
-    eventually(lambda: worker.done > before or worker.failure is not None, what, timeout_s=60)
+    wait_until(lambda: worker.done > before or worker.failure is not None, what, timeout_s=60)
 
 
 def check_ledger(client: Kafka, writers: list[LedgerWriter]) -> None:
@@ -169,7 +171,7 @@ def check_ledger(client: Kafka, writers: list[LedgerWriter]) -> None:
     for writer in writers:
         assert {key: value for key, value in last.items() if key.startswith(writer.name)} == writer.last
         assert not writer.aborted.intersection(view.values)
-    everything = client.read(*LEDGER, READ_UNCOMMITTED)
+    everything = client.read(*LEDGER, Isolation.READ_UNCOMMITTED)
     assert everything.offsets == sorted(set(everything.offsets))
 
 

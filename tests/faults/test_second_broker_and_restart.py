@@ -10,24 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.client.offsets import LATEST
+from fencepost.client.raw import Session, check, now_ms
 from fencepost.errors import ErrorCode
 from fencepost.wire.batch import HEADER_BYTES, read_header
 from fencepost.wire.records import Record, encode_batch
+from fencepost.wire.terms import Isolation
+from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.history import Partition
 from tests.faults.observe import observe, settled
 from tests.faults.process import BrokerProcess, environment
-from tests.faults.raw import (
-    CREATE_TOPICS,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    Kafka,
-    Session,
-    check,
-    eventually,
-    now_ms,
-)
+from tests.faults.raw import CREATE_TOPICS, Kafka
 
 restarts = pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 DESCRIBE_CONFIGS, TOPIC_RESOURCE = 32, 2
@@ -163,7 +157,7 @@ def test_an_open_transaction_survives_and_is_ended_by_its_producer(
     with broker.client() as client:
         assert client.describe_transaction("tx").transaction_state == "Ongoing"
         assert client.read("t", 0).values == []
-        assert client.read("t", 0, READ_UNCOMMITTED).values == ["before"]
+        assert client.read("t", 0, Isolation.READ_UNCOMMITTED).values == ["before"]
         assert client.committed("g", [source], require_stable=False) == {source: -1}
         client.append(session, "t", 0, ["after"])
         client.append(session, "t", 1, ["beside"])
@@ -233,14 +227,14 @@ def template(request: pytest.FixtureRequest, make_module_broker: MakeBroker) -> 
             broker.directory,
             request.param == "killed",
             client.read(*WHERE).values,
-            client.read(*WHERE, READ_UNCOMMITTED).values,
+            client.read(*WHERE, Isolation.READ_UNCOMMITTED).values,
             session,
             bytes(batch),
             last_offset,
         )
     assert len(list((broker.directory / "torn-0").glob("*.log"))) >= 3
     checkpoint = broker.directory / RECOVERY_POINTS
-    eventually(lambda: checkpoint.exists() and "torn 0" in checkpoint.read_text(), "recovery points are written")
+    wait_until(lambda: checkpoint.exists() and "torn 0" in checkpoint.read_text(), "recovery points are written")
     if seen.was_killed:
         broker.kill()
     else:
@@ -392,8 +386,8 @@ def test_a_batch_cut_in_the_middle_is_dropped_and_nothing_else(wreck: BrokerProc
 def check_all_there(client: Kafka, template: Template, where: Partition) -> None:
     settled(client, [where])
     assert client.read(*where).values == template.committed
-    assert client.read(*where, READ_UNCOMMITTED).values == template.uncommitted
-    assert client.offset(*where, LATEST, READ_COMMITTED) == template.last_offset + 2
+    assert client.read(*where, Isolation.READ_UNCOMMITTED).values == template.uncommitted
+    assert client.offset(*where, LATEST, Isolation.READ_COMMITTED) == template.last_offset + 2
     repeated = client.produce(*where, template.last_batch)
     assert (repeated.error, repeated.base_offset) == (ErrorCode.NONE, template.last_offset)
     check_it_goes_on(client, template, where)
@@ -449,5 +443,5 @@ def test_kill_after_kill_loses_nothing_even_without_time_to_sync(make_broker: Ma
                 expected.append(f"v:{number * 3 + k}")
         broker.restart(kill=True)
     with broker.client() as client:
-        eventually(lambda: client.read("t", 0).values == expected, "all records are there")
+        wait_until(lambda: client.read("t", 0).values == expected, "all records are there")
         observe(client, [("t", 0)])

@@ -13,32 +13,28 @@ from dataclasses import replace
 
 import pytest
 
+from fencepost.client.raw import (
+    END_TXN_V1,
+    END_TXN_V2,
+    PRODUCE_V1,
+    PRODUCE_V2,
+    Session,
+    now_ms,
+    patiently,
+    visible_records,
+)
 from fencepost.coordinator.txn import model
 from fencepost.coordinator.txn.states import TransactionState
-from fencepost.errors import ErrorCode
+from fencepost.errors import ConnectionLost, ErrorCode
 from fencepost.wire.batch import HEADER_BYTES, place, read_header
 from fencepost.wire.records import Record, decode_batch, encode_batch
+from fencepost.wire.terms import Isolation
+from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.history import Partition
 from tests.faults.observe import settled
 from tests.faults.process import BrokerProcess
-from tests.faults.raw import (
-    END_TXN_V1,
-    END_TXN_V2,
-    OFFSET_FETCH,
-    PRODUCE_V1,
-    PRODUCE_V2,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    WRITE_TXN_MARKERS,
-    Address,
-    Kafka,
-    Session,
-    end_fields,
-    eventually,
-    now_ms,
-    visible_records,
-)
+from tests.faults.raw import OFFSET_FETCH, WRITE_TXN_MARKERS, Address, Kafka
 
 FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 NONE = ErrorCode.NONE
@@ -65,7 +61,7 @@ def begin_v1(client: Kafka, session: Session, *partitions: Partition) -> None:
         assert code in {NONE, ErrorCode.CONCURRENT_TRANSACTIONS}, code
         return code is NONE
 
-    eventually(registered, "the partitions are registered")
+    wait_until(registered, "the partitions are registered")
 
 
 def start(client: Kafka, name: str, *, partitions: int = 1, timeout_ms: int = 60_000) -> Session:
@@ -91,7 +87,7 @@ def test_a_batch_for_a_partition_outside_of_the_transaction_is_refused(
     begin_v1(client, session, (name, 0))
     result = client.produce(name, 1, session.batch(name, 1, ["stray"]), transactional_id=name, version=version)
     assert result.error is expected
-    assert client.read(name, 1, READ_UNCOMMITTED).high_watermark == 0
+    assert client.read(name, 1, Isolation.READ_UNCOMMITTED).high_watermark == 0
     end_v1(client, session, commit=False)
 
 
@@ -132,7 +128,7 @@ def test_batches_racing_with_the_end_leave_nothing_open(client: Kafka, name: str
     stopping = threading.Event()
 
     def write() -> None:
-        with Kafka(client.socket.getpeername()) as other:
+        with Kafka(client.address) as other:
             while not stopping.is_set():
                 copy = Session(session.producer_id, session.epoch, name, dict(session.sequences))
                 other.produce(name, 1, copy.batch(name, 1, ["racing"]), transactional_id=name, version=version)
@@ -163,8 +159,8 @@ def test_a_reader_is_held_up_no_longer_than_the_timeout(client: Kafka, name: str
     got: list[str] = []
     deadline = time.monotonic() + 20
     while not got and time.monotonic() < deadline:
-        result = client.fetch_once(name, 0, 0, READ_COMMITTED, max_wait_ms=10_000)
-        aborted = sorted(((a.first_offset, a.producer_id) for a in result.aborted_transactions or ()), reverse=True)
+        result = client.fetch_once(name, 0, 0, Isolation.READ_COMMITTED, max_wait_ms=10_000)
+        aborted = [(a.first_offset, a.producer_id) for a in result.aborted_transactions or ()]
         got += [record.value.decode() for record in visible_records(bytes(result.records), 0, aborted, [])[0]]  # type: ignore[union-attr]
     assert got == ["behind"]
     late = client.produce(name, 0, session.batch(name, 0, ["late"]), transactional_id=name, version=PRODUCE_V2)
@@ -231,12 +227,7 @@ def test_a_repeated_end_is_answered_like_the_first(client: Kafka, name: str, com
 
 def _end(client: Kafka, session: Session, *, commit: bool, version: int = END_TXN_V2) -> ErrorCode:
     """EndTxn, again while the coordinator is busy with this id."""
-
-    def attempt() -> ErrorCode | None:
-        code = client.end(session, commit=commit, version=version)
-        return None if code is ErrorCode.CONCURRENT_TRANSACTIONS else code
-
-    return eventually(attempt, "an answer to EndTxn")
+    return patiently(lambda: client.end(session, commit=commit, version=version))
 
 
 def test_ending_nothing(client: Kafka, name: str) -> None:
@@ -303,7 +294,7 @@ def test_many_writers_share_one_transaction(client: Kafka, name: str, protocol: 
     session = start(client, name, partitions=4)
     version = PRODUCE_V2 if protocol == 2 else PRODUCE_V1
     with contextlib.ExitStack() as stack:
-        writers = [stack.enter_context(Kafka(client.socket.getpeername())) for _ in range(4)]
+        writers = [stack.enter_context(Kafka(client.address)) for _ in range(4)]
         if protocol == 1:
             begin_v1(client, session, *((name, partition) for partition in range(4)))
         threads = [
@@ -330,7 +321,7 @@ def test_many_writers_share_one_transaction(client: Kafka, name: str, protocol: 
 def _write_share(writer: Kafka, session: Session, topic: str, partition: int, version: int) -> None:
     for number in range(20):
         batch = session.batch(topic, partition, [f"{partition}:{number}"], sequence=number)
-        eventually(
+        wait_until(
             lambda batch=batch: (
                 writer.produce(topic, partition, batch, transactional_id=topic, version=version).error is NONE
             ),
@@ -343,7 +334,7 @@ def test_offsets_wait_for_the_outcome(client: Kafka, name: str) -> None:
     client.find_coordinator(name, 0)
     where = (name, 0)
     client.append(session, name, 0, ["v"])
-    eventually(
+    wait_until(
         lambda: client.commit_offsets_in_transaction(session, name, {where: 7}) is NONE, "offsets join the transaction"
     )
     assert client.committed(name, [where], require_stable=False) == {where: -1}
@@ -459,7 +450,7 @@ def test_a_crash_while_the_last_epoch_is_ended_loses_nothing(make_broker: MakeBr
     before = Session(worn.producer_id, worn.epoch, "tx")
     with broker.client() as client:
         client.append(worn, "t", 0, ["last"])
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionLost):
             client.end(worn, commit=True)
     broker.wait_until_dead()
     broker.start()
@@ -504,7 +495,7 @@ def test_transactional_ids_that_nobody_uses_are_forgotten(make_broker: MakeBroke
         client.append(open_one, "t", 0, ["open"])
         for number in range(100):
             client.init_producer(f"checkpoint-{number}")
-        eventually(lambda: set(client.transactions()) == {"open"}, "the idle ids are gone")
+        wait_until(lambda: set(client.transactions()) == {"open"}, "the idle ids are gone")
         assert client.end(open_one, commit=True) is NONE
         forgotten = Session(open_one.producer_id + 1, 0, "checkpoint-0")
         code = client.end(forgotten, commit=False)
@@ -534,7 +525,7 @@ def test_a_topic_deleted_inside_a_transaction_does_not_keep_it_open(
         assert client.delete_topic("deleted") is NONE
         if recreate:
             client.create_topic("deleted")
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionLost):
             assert client.end(session, commit=True) is NONE
     if crash_at is not None:
         broker.wait_until_dead()
@@ -603,7 +594,7 @@ def test_every_field_of_the_answer_to_end_txn_is_there(address: Address, name: s
     with Kafka(address) as client:
         session = start(client, name)
         client.append(session, name, 0, ["v"])
-        answer = client.call(26, 5, **end_fields(session, commit=True))
+        answer = client.call(26, 5, **session.fields, committed=True)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
             0,
             session.producer_id,

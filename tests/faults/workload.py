@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from fencepost.errors import ErrorCode
+from fencepost.client.raw import IN_A_MOMENT, Session
+from fencepost.errors import ConnectionLost, ErrorCode, Refused
 from fencepost.lab.chaos.clients.membership import GroupMember
 from tests.faults.history import Copier, History, Outcome, Partition, Seen, Transaction, Write
-from tests.faults.raw import RETRY_INIT, RETRY_PRODUCE, Address, Kafka, Refused, Session
+from tests.faults.raw import Address, Kafka
 
 T = TypeVar("T")
 #: How long a worker may take for one thing, all repetitions together, before it gives up and the test fails.
@@ -192,7 +193,7 @@ class RawWorker(Worker):
             code = self.ask(what)
             if code is ErrorCode.NONE:
                 return
-            if code not in RETRY_INIT and code not in RETRY_PRODUCE:
+            if code not in IN_A_MOMENT:
                 raise WasRefused(name, code)
             if time.monotonic() > deadline:
                 raise AssertionError(f"{name} of {self.name} was put off for {PATIENCE_S} s: {code.name}")
@@ -205,7 +206,7 @@ class RawWorker(Worker):
                 if self._client is None:
                     self._client = Kafka(self.world.address, timeout_s=10)
                 return what(self._client)
-            except OSError:
+            except ConnectionLost:
                 if self._client is not None:
                     self._client.close()
                     self._client = None

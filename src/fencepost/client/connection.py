@@ -1,8 +1,11 @@
 """One connection to one broker: requests out, answers in, in order.
 
-Blocking, with a limit on how long an answer may take. Requests may be sent ahead (`send`, then `receive` in the same
-order); a broker answers a connection's requests in the order in which they came. Invariant: after any failure in the
-middle of a message the connection is closed, so that an answer is never taken for that of another request.
+A `Channel` sends any request in any version that its caller names. A `Connection` is a channel that agrees with the
+broker on versions first. Both block, with a limit on how long an answer may take. Requests may be sent ahead (`send`,
+then `receive` in the same order): a broker answers a connection's requests in the order in which they came.
+
+Invariant: after any failure in the middle of a message the channel is closed, so an answer is never taken for that of
+another request.
 """
 
 import itertools
@@ -38,24 +41,21 @@ class Pending(NamedTuple):
     correlation_id: int
 
 
-class Connection:
-    def __init__(self, address: Address, settings: ClientSettings) -> None:
-        """Connect and agree on versions; ConnectionLost says why that failed."""
+class Channel:
+    def __init__(self, address: Address, client_id: str, timeout_s: float, connect_timeout_s: float) -> None:
+        """Connect; ConnectionLost says why that failed."""
         self.address = address
-        self.features: dict[str, int] = {}  #: finalised features of the cluster, for instance transaction.version
-        self._versions: dict[int, Versions] = {}
-        self._timeout_s = settings.request_timeout_ms / 1000
-        self._client_id = settings.client_id.encode()[:0x7FFF]
+        self._timeout_s = timeout_s
+        self._client_id = client_id.encode()[:0x7FFF]
         self._correlation_ids = itertools.count(1)
         self._in_flight: deque[Pending] = deque()
         try:
-            self._socket = socket.create_connection(address, settings.connect_timeout_ms / 1000)
+            self._socket = socket.create_connection(address, connect_timeout_s)
         except OSError as error:
             raise ConnectionLost(f"{address}: {_reason(error)}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._is_open = True
-        self._negotiate()
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +83,140 @@ class Connection:
             self.close()
         return self._is_open
 
-    # -- versions ----------------------------------------------------------------------------------------------------
+    def request(self, api_key: int, version: int, fields: Mapping[str, Any]) -> Pending:
+        return self.send_parts(api_key, version, [messages.api(api_key).request.encode(version, fields)])
+
+    def send_parts(self, api_key: int, version: int, parts: Sequence[Buffer]) -> Pending:
+        """A request whose body is already encoded; large parts of it are sent from where they lie."""
+        pending, header = self._header(api_key, version, parts)
+        self._send([header, *parts])
+        self._in_flight.append(pending)
+        return pending
+
+    def receive(self, pending: Pending, *, timeout_s: float | None = None, allocate: Allocate | None = None) -> Message:
+        """The answer to the oldest request in flight, which must be `pending`. `allocate` gives the memory for it."""
+        frame = self._receive_frame(pending, self._timeout_s if timeout_s is None else timeout_s, allocate)
+        try:
+            return self.decode(pending.api_key, pending.version, frame)
+        except Malformed as error:
+            self.close()
+            raise ConnectionLost(f"{self.address}: an answer that cannot be read: {error}") from None
+
+    def decode(self, api_key: int, version: int, frame: Buffer) -> Message:
+        """An answer, from its correlation id on."""
+        response = messages.api(api_key).response
+        is_flexible = version in response.flexible and api_key != API_VERSIONS_KEY
+        return response.decode(version, frame, skip_tags(frame, SIZE.size) if is_flexible else SIZE.size)
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def _header(self, api_key: int, version: int, parts: Sequence[Buffer]) -> tuple[Pending, bytearray]:
+        """What stands before these parts of a request: its size and its header."""
+        pending = Pending(api_key, version, next(self._correlation_ids) & 0x7FFFFFFF)
+        header = bytearray(struct.pack(">ihhih", 0, api_key, version, pending.correlation_id, len(self._client_id)))
+        header += self._client_id
+        if version in messages.api(api_key).request.flexible:
+            header.append(0)
+        SIZE.pack_into(header, 0, len(header) - SIZE.size + sum(len(part) for part in parts))
+        return pending, header
+
+    def _send(self, parts: Sequence[Buffer]) -> None:
+        if not self._is_open:
+            raise ConnectionLost(f"{self.address}: the connection has been closed")
+        try:
+            self._socket.settimeout(self._timeout_s)
+            self._send_all([memoryview(part) for part in parts])
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self.address}: {_reason(error)}") from None
+        except BaseException:  # interrupted in the middle of a message
+            self.close()
+            raise
+
+    def _send_all(self, parts: list[memoryview]) -> None:
+        first = 0
+        while first < len(parts):
+            sent = self._socket.sendmsg(parts[first : first + MAX_PARTS_PER_CALL])
+            while first < len(parts) and sent >= len(parts[first]):
+                sent -= len(parts[first])
+                first += 1
+            if sent:
+                parts[first] = parts[first][sent:]
+
+    def _receive_frame(
+        self, pending: Pending, timeout_s: float, allocate: Allocate | None = None, size_max: int = MAX_ANSWER_BYTES
+    ) -> memoryview:
+        """The answer to `pending`, from its correlation id on."""
+        if self._is_open and (not self._in_flight or self._in_flight[0] != pending):
+            raise InvariantBroken("answers are received in the order of the requests")
+        name = messages.api_names()[pending.api_key]
+        frame = self._read_frame(name, timeout_s, allocate, size_max)
+        if SIZE.unpack_from(frame)[0] != pending.correlation_id:
+            self.close()
+            raise ConnectionLost(f"{self.address} answered another request than {name}")
+        self._in_flight.popleft()
+        return frame
+
+    def _read_frame(self, name: str, timeout_s: float, allocate: Allocate | None, size_max: int) -> memoryview:
+        """The next frame without its size; `name` is what is waited for."""
+        if not self._is_open:
+            raise ConnectionLost(f"{self.address}: the connection has been closed")
+        try:
+            self._socket.settimeout(timeout_s)
+            (size,) = SIZE.unpack(self._fill(memoryview(bytearray(SIZE.size))))
+            if not SIZE.size <= size <= size_max:
+                self.close()
+                raise ConnectionLost(f"{self.address}: an answer of {size} bytes; {NOT_KAFKA}")
+            return self._fill((allocate or _allocate)(size))
+        except TimeoutError:
+            self.close()
+            raise ConnectionLost(f"{self.address} did not answer {name} within {timeout_s:g} s") from None
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self.address} hung up before it answered {name}: {_reason(error)}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill(self, buffer: memoryview) -> memoryview:
+        left = buffer
+        while left:
+            got = self._socket.recv_into(left)
+            if not got:
+                raise ConnectionResetError("end of stream")
+            left = left[got:]
+        return buffer
+
+    def _readable(self) -> bool:
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+
+class Connection(Channel):
+    def __init__(self, address: Address, settings: ClientSettings) -> None:
+        """Connect and agree on versions; ConnectionLost says why that failed."""
+        super().__init__(
+            address, settings.client_id, settings.request_timeout_ms / 1000, settings.connect_timeout_ms / 1000
+        )
+        self.features: dict[str, int] = {}  #: finalised features of the cluster, for instance transaction.version
+        self._versions: dict[int, Versions] = {}
+        self._negotiate()
+
+    def call(
+        self,
+        api_key: int,
+        fields: Mapping[str, Any],
+        *,
+        lowest: int = 0,
+        highest: int = ALWAYS.last,
+        timeout_s: float | None = None,
+    ) -> Message:
+        """One request and its answer."""
+        return self.receive(self.send(api_key, fields, lowest=lowest, highest=highest), timeout_s=timeout_s)
+
+    def send(self, api_key: int, fields: Mapping[str, Any], *, lowest: int = 0, highest: int = ALWAYS.last) -> Pending:
+        return self.request(api_key, self.version(api_key, lowest, highest), fields)
 
     def version(self, api_key: int, lowest: int = 0, highest: int = ALWAYS.last) -> int:
         """The highest version that the broker, the tables and the caller know."""
@@ -118,130 +251,15 @@ class Connection:
         self.features = {entry.name: entry.max_version_level for entry in answer.finalized_features}
 
     def _ask_versions(self, version: int, fields: Mapping[str, Any]) -> Message:
-        api = messages.api(API_VERSIONS_KEY)
-        pending = self._send(API_VERSIONS_KEY, version, [api.request.encode(version, fields)])
+        pending = self.request(API_VERSIONS_KEY, version, fields)
         try:
-            frame = self._receive_frame(pending, self._timeout_s, None, MAX_GREETING_BYTES)
+            frame = self._receive_frame(pending, self._timeout_s, size_max=MAX_GREETING_BYTES)
             # UNSUPPORTED_VERSION comes in version 0, whatever was asked.
             refused = frame[4:6] == struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
-            return api.response.decode(0 if refused else version, frame, 4)
+            return self.decode(API_VERSIONS_KEY, 0 if refused else version, frame)
         except Malformed as error:
             self.close()
             raise ConnectionLost(f"{self.address}: {error}; {NOT_KAFKA}") from None
-
-    # -- requests ----------------------------------------------------------------------------------------------------
-
-    def call(
-        self,
-        api_key: int,
-        fields: Mapping[str, Any],
-        *,
-        lowest: int = 0,
-        highest: int = ALWAYS.last,
-        timeout_s: float | None = None,
-    ) -> Message:
-        """One request and its answer."""
-        return self.receive(self.send(api_key, fields, lowest=lowest, highest=highest), timeout_s=timeout_s)
-
-    def send(self, api_key: int, fields: Mapping[str, Any], *, lowest: int = 0, highest: int = ALWAYS.last) -> Pending:
-        version = self.version(api_key, lowest, highest)
-        return self._send(api_key, version, [messages.api(api_key).request.encode(version, fields)])
-
-    def send_parts(self, api_key: int, version: int, parts: Sequence[Buffer]) -> Pending:
-        """A request whose body is already encoded; large parts of it are sent from where they lie."""
-        return self._send(api_key, version, parts)
-
-    def receive(self, pending: Pending, *, timeout_s: float | None = None, allocate: Allocate | None = None) -> Message:
-        """The answer to the oldest request in flight, which must be `pending`. `allocate` gives the memory for it."""
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        frame = self._receive_frame(pending, timeout_s, allocate, MAX_ANSWER_BYTES)
-        api = messages.api(pending.api_key)
-        try:
-            body = skip_tags(frame, 4) if pending.version in api.response.flexible else 4
-            return api.response.decode(pending.version, frame, body)
-        except Malformed as error:
-            self.close()
-            raise ConnectionLost(f"{self.address}: an answer that cannot be read: {error}") from None
-
-    # -- bytes -------------------------------------------------------------------------------------------------------
-
-    def _send(self, api_key: int, version: int, body: Sequence[Buffer]) -> Pending:
-        if not self._is_open:
-            raise ConnectionLost(f"{self.address}: the connection has been closed")
-        pending = Pending(api_key, version, next(self._correlation_ids) & 0x7FFFFFFF)
-        header = bytearray(struct.pack(">ihhih", 0, api_key, version, pending.correlation_id, len(self._client_id)))
-        header += self._client_id
-        if version in messages.api(api_key).request.flexible:
-            header.append(0)
-        SIZE.pack_into(header, 0, len(header) - SIZE.size + sum(len(part) for part in body))
-        self._in_flight.append(pending)
-        try:
-            self._socket.settimeout(self._timeout_s)
-            self._send_all([memoryview(header), *(memoryview(part) for part in body)])
-        except OSError as error:
-            self.close()
-            raise ConnectionLost(f"{self.address}: {_reason(error)}") from None
-        except BaseException:  # interrupted in the middle of a message
-            self.close()
-            raise
-        return pending
-
-    def _send_all(self, parts: list[memoryview]) -> None:
-        first = 0
-        while first < len(parts):
-            sent = self._socket.sendmsg(parts[first : first + MAX_PARTS_PER_CALL])
-            while first < len(parts) and sent >= len(parts[first]):
-                sent -= len(parts[first])
-                first += 1
-            if sent:
-                parts[first] = parts[first][sent:]
-
-    def _receive_frame(
-        self, pending: Pending, timeout_s: float, allocate: Allocate | None, size_max: int
-    ) -> memoryview:
-        """One answer without its size; the first four bytes are the correlation id."""
-        if not self._is_open:
-            raise ConnectionLost(f"{self.address}: the connection has been closed")
-        if not self._in_flight or self._in_flight[0] != pending:
-            raise InvariantBroken("answers are received in the order of the requests")
-        name = messages.api_names()[pending.api_key]
-        try:
-            self._socket.settimeout(timeout_s)
-            (size,) = SIZE.unpack(self._fill(memoryview(bytearray(SIZE.size))))
-            if not SIZE.size <= size <= size_max:
-                self.close()
-                raise ConnectionLost(
-                    f"{self.address}: an answer of {size} bytes; is this a Kafka listener without TLS?"
-                )
-            frame = self._fill((allocate or _allocate)(size))
-        except TimeoutError:
-            self.close()
-            raise ConnectionLost(f"{self.address} did not answer {name} within {timeout_s:g} s") from None
-        except OSError as error:
-            self.close()
-            raise ConnectionLost(f"{self.address} hung up before it answered {name}: {_reason(error)}") from None
-        except BaseException:
-            self.close()
-            raise
-        if SIZE.unpack_from(frame)[0] != pending.correlation_id:
-            self.close()
-            raise ConnectionLost(f"{self.address} answered another request than {name}")
-        self._in_flight.popleft()
-        return frame
-
-    def _fill(self, buffer: memoryview) -> memoryview:
-        left = buffer
-        while left:
-            got = self._socket.recv_into(left)
-            if not got:
-                raise ConnectionResetError("end of stream")
-            left = left[got:]
-        return buffer
-
-    def _readable(self) -> bool:
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
 
 
 def _allocate(size: int) -> memoryview:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster, Coordinates
+from fencepost.client.fields import by_topic
 from fencepost.errors import ErrorCode, Refused
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
@@ -33,10 +34,7 @@ def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
     """Of these partitions; those without a commit are left out."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    return _fetch(cluster, group, [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()])
+    return _fetch(cluster, group, by_topic(partitions, "partition_indexes"))
 
 
 def all_committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster
+from fencepost.client.fields import by_topic
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
 from fencepost.client.settings import Address
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
@@ -84,14 +85,10 @@ def list_offsets(
 
 
 def _fields(wanted: Mapping[TopicPartition, int], isolation: Isolation) -> dict[str, object]:
-    topics: dict[str, list[dict[str, int]]] = {}
-    for (topic, partition), time_ms in wanted.items():
-        topics.setdefault(topic, []).append({"partition_index": partition, "timestamp": time_ms})
-    return {
-        "replica_id": -1,
-        "isolation_level": isolation,
-        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-    }
+    entries = (
+        (topic, {"partition_index": partition, "timestamp": time_ms}) for (topic, partition), time_ms in wanted.items()
+    )
+    return {"replica_id": -1, "isolation_level": isolation, "topics": by_topic(entries)}
 
 
 def _sort(answer: Message, found: dict[TopicPartition, FoundOffset]) -> ErrorCode | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fencepost.client.cluster import Cluster, Coordinates
+from fencepost.client.fields import by_topic
 from fencepost.client.groups import CommittedOffset
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED
@@ -43,23 +44,21 @@ def protocol_of(cluster: Cluster) -> TransactionProtocol:
 
 def register_partitions(cluster: Cluster, identity: ProducerIdentity, partitions: Iterable[TopicPartition]) -> None:
     """Make partitions part of the transaction before they are written; nothing to do with protocol 2."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
+    topics = by_topic(partitions)
     if identity.protocol is not TransactionProtocol.V1 or not topics:
         return
     fields = {
         "v3_and_below_transactional_id": identity.transactional_id,
         "v3_and_below_producer_id": identity.producer_id,
         "v3_and_below_producer_epoch": identity.epoch,
-        "v3_and_below_topics": [{"name": name, "partitions": indexes} for name, indexes in topics.items()],
+        "v3_and_below_topics": topics,
     }
     _, code = cluster.call_coordinator(
         Coordinates.TRANSACTION,
         identity.transactional_id,
         ADD_PARTITIONS_TO_TXN,
         fields,
-        _first_partition_code,
+        first_partition_code,
         what=f"registering partitions with {identity}",
         highest=LAST_ADD_PARTITIONS_OF_CLIENTS,
         # The coordinator may hear of a new topic a moment later than we did.
@@ -85,25 +84,24 @@ def commit_offsets(
     cluster: Cluster, identity: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> None:
     """Offsets that take effect with the transaction. With protocol 2 this registers the group as well."""
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for (topic, partition), committed in offsets.items():
-        entry = {
-            "partition_index": partition,
-            "committed_offset": committed.offset,
-            "committed_leader_epoch": committed.leader_epoch,
-            "committed_metadata": committed.metadata,
-        }
-        topics.setdefault(topic, []).append(entry)
+    entries = (
+        (
+            topic,
+            {
+                "partition_index": partition,
+                "committed_offset": committed.offset,
+                "committed_leader_epoch": committed.leader_epoch,
+                "committed_metadata": committed.metadata,
+            },
+        )
+        for (topic, partition), committed in offsets.items()
+    )
     bounds = VERSIONS[identity.protocol][TXN_OFFSET_COMMIT]
     _, code = cluster.call_coordinator(
         Coordinates.GROUP,
         group,
         TXN_OFFSET_COMMIT,
-        {
-            **_who(identity),
-            "group_id": group,
-            "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
-        },
+        {**_who(identity), "group_id": group, "topics": by_topic(entries)},
         lambda answer: next((p.error_code for topic in answer.topics for p in topic.partitions if p.error_code), 0),
         what=f"offsets of group {group!r} in {identity}",
         lowest=bounds.lowest,
@@ -140,7 +138,7 @@ def fenced_message(identity: ProducerIdentity, code: ErrorCode) -> str:
     )
 
 
-def _first_partition_code(answer: Message) -> int:
+def first_partition_code(answer: Message) -> int:
     """The code that matters: partitions beside the failed one are OPERATION_NOT_ATTEMPTED."""
     codes = [
         p.partition_error_code for topic in answer.results_by_topic_v3_and_below for p in topic.results_by_partition
