@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": {"errors", "clock", "wire", "client"},
     "shop": {"errors", "clock", "wire", "client", "spark", "embedded"},
     "lab": set(),
-    "lab/kit": {"errors", "client", "embedded"},
+    "lab/kit": {"errors", "wire", "client", "embedded"},
     "lab/scenarios": {"errors", "clock", "wire", "client", "spark", "shop", "lab/kit", "lab/chaos", "embedded"},
     # Judges by what clients that we did not write saw, so it knows little of ours.
     "lab/chaos": {"errors", "wire", "client", "lab/kit"},

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from fencepost.errors import ErrorCode
-from fencepost.lab.scenarios.raw import RawProducer
+from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.scenarios.stage import EVENTUALLY_S, Stage
 from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
 from fencepost.wire.terms import TopicPartition
@@ -29,7 +29,7 @@ class Books:
     def write(self, producer: RawProducer, number: int) -> list[ErrorCode]:
         """Purchase `number`: a record for every output, and an offset."""
         codes = [producer.prepare(self.outputs, self.group)]
-        codes += [producer.produce(where, [self.value(number)]).code for where in self.outputs]
+        codes += [producer.produce(where, [self.value(number)]).error for where in self.outputs]
         codes.append(producer.commit_offsets(self.group, {self.purchases: number}))
         return codes
 

@@ -10,8 +10,8 @@ from fencepost.client.cluster import METADATA, Coordinates
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ConnectionLost, ErrorCode, InvariantBroken
 from fencepost.lab.kit.kafka import NODES, KafkaCluster
+from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.scenarios.books import Books
-from fencepost.lab.scenarios.raw import RawProducer
 from fencepost.lab.scenarios.stage import Stage
 
 #: How long after EndTxn was sent the coordinator dies; None for before it is sent.
@@ -47,7 +47,7 @@ def coordinator_dies(stage: Stage) -> None:
             time.sleep(moment_ms / 1000)
             cluster.kill_node(node)
             try:
-                answer = sent.connection.receive(sent.pending)
+                answer = sent.receive()
                 stage.answer(f"EndTxn({word}): {ErrorCode(answer.error_code).name}, in time")
             except ConnectionLost:
                 stage.answer(f"EndTxn({word}): the connection broke")
@@ -111,7 +111,7 @@ def leader_dies(stage: Stage) -> None:
         stage.tell("The producer repeats its batch, and commits.")
         again = producer.produce(where, [str(number)], sequence=0)
         stage.answer(f"Produce, repeated: {again}")
-        is_known = not again.code or again.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+        is_known = not again.error or again.error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
         stage.check(is_known, "the new leader takes the repetition for what it is", again)
         code = producer.end(commit=True)
         stage.check(not code, "the transaction commits", code.name)

@@ -5,10 +5,10 @@ from typing import Any
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ErrorCode
 from fencepost.lab.kit.children import Child
+from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.scenarios import downstream
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once, committed
 from fencepost.lab.scenarios.loop import Point
-from fencepost.lab.scenarios.raw import RawProducer
 from fencepost.lab.scenarios.scenario import Scenario
 from fencepost.lab.scenarios.stage import Stage, ids_of
 from fencepost.shop import INVOICES
@@ -134,7 +134,7 @@ def _write(
 ) -> None:
     if producer.protocol is TransactionProtocol.V1:
         producer.prepare(places)
-    codes = [producer.produce(where, each).code for where, each in zip(places, values, strict=True)]
+    codes = [producer.produce(where, each).error for where, each in zip(places, values, strict=True)]
     codes.append(producer.end(commit=commit))
     if any(codes):
         stage.check(False, "the transaction is written", [ErrorCode(code).name for code in codes])

@@ -61,7 +61,7 @@ def _die_at(
     stage.check(not any(codes), "the transaction is written", [code.name for code in codes])
     sent = producer.send_end(commit=commit)
     try:
-        answer = sent.connection.receive(sent.pending)
+        answer = sent.receive()
         stage.answer(f"EndTxn({word}): {ErrorCode(answer.error_code).name}, in time")
     except ConnectionLost:
         stage.answer(f"EndTxn({word}): the connection broke")
@@ -136,14 +136,14 @@ def leader_dies(stage: Stage) -> None:
         again = producer.produce(where, ['{"purchaseId":1}', '{"purchaseId":2}'], sequence=0)
         stage.answer(f"Produce, repeated: {again}")
         stage.check(
-            again.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (not again.code and again.base_offset == before),
+            again.error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (not again.error and again.base_offset == before),
             "the repetition is recognised",
             again,
         )
         more = producer.produce(where, ['{"purchaseId":3}'])
         stage.answer(f"Produce, the next: {more}")
         code = producer.end(commit=True)
-        stage.check(not more.code and not code, "the same transaction commits", (more.code.name, code.name))
+        stage.check(not more.error and not code, "the same transaction commits", (more.error.name, code.name))
         stage.eventually(
             lambda: stage.view.ends([where])[where].lso == stage.view.ends([where])[where].end, "markers are written"
         )

@@ -66,7 +66,7 @@ def left_open(stage: Stage) -> None:
         code = silent.end(commit=True)
         stage.answer(f"EndTxn(commit): {code.name}")
         stage.check(code in REFUSALS, "it is refused: an abort is never turned round", code.name)
-        code = silent.produce(where, [b'{"by":"silent"}']).code
+        code = silent.produce(where, [b'{"by":"silent"}']).error
         stage.answer(f"Produce: {code.name}")
         stage.check(code in REFUSALS | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}, "so is its next write", code.name)
         ends = stage.show_lso(where)[where]

@@ -1,5 +1,6 @@
 """Scenario 1: an answer is lost after the append, and the same batch comes again; also after the broker restarted."""
 
+from fencepost.client.raw import Session
 from fencepost.errors import ErrorCode
 from fencepost.lab.scenarios.scenario import Needs, Scenario
 from fencepost.lab.scenarios.stage import Stage
@@ -31,11 +32,11 @@ def lost_answer(stage: Stage) -> None:
     stage.tell(f"The next batch has sequence {len(batch)}.")
     result = producer.produce(where, [b'{"purchaseId":0}'], sequence=len(batch))
     stage.answer(f"Produce: {result}")
-    stage.check(not result.code and result.base_offset == len(batch), "the next batch follows at once", result)
+    stage.check(not result.error and result.base_offset == len(batch), "the next batch follows at once", result)
     stage.tell("A batch with a gap in the sequence, as if one before it had been lost.")
     result = producer.produce(where, [b'{"purchaseId":0}'], sequence=len(batch) + 7)
     stage.answer(f"Produce: {result}")
-    stage.check(result.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the gap is refused", result)
+    stage.check(result.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the gap is refused", result)
     _count(stage, topic, len(batch) + 1)
 
 
@@ -43,10 +44,10 @@ def _again(stage: Stage, where: TopicPartition, batch: list[bytes]) -> None:
     """Sent by the same identity on other connections."""
     first = stage.view.writers(where)[0]
     with_new_connections = stage.producer()
-    with_new_connections.become(type(with_new_connections.who)(None, first.producer_id, first.epoch))
+    with_new_connections.who = Session(first.producer_id, first.epoch)
     result = with_new_connections.produce(where, batch, sequence=0)
     stage.answer(f"Produce: {result}")
-    is_known = result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (not result.code and result.base_offset == 0)
+    is_known = result.error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (not result.error and result.base_offset == 0)
     stage.check(is_known, "the broker recognises the batch and names its first offset", result)
     end = stage.show_lso(where)[where][1]
     stage.check(end == len(batch), "nothing is appended", f"the partition ends at {end}")
@@ -80,14 +81,14 @@ def retry_after_restart(stage: Stage) -> None:
     stage.tell(f"The producer retries the batch with sequence {sequence}.")
     result = producer.produce(where, last, sequence=sequence)
     stage.answer(f"Produce: {result}")
-    is_known = result.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (
-        not result.code and result.base_offset == sequence
+    is_known = result.error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER or (
+        not result.error and result.base_offset == sequence
     )
     stage.check(is_known, "the broker recognises the batch after its restart", result)
     stage.tell("The next one is new.")
     result = producer.produce(where, [b'{"purchaseId":0}'], sequence=sequence + 3)
     stage.answer(f"Produce: {result}")
-    stage.check(not result.code, "the sequence goes on where it was", result)
+    stage.check(not result.error, "the sequence goes on where it was", result)
     _count(stage, topic, sequence + 4)
 
 

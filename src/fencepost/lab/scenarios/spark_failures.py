@@ -1,8 +1,8 @@
 """Scenario 7: what dies, is repeated or comes late in a Spark job, in both transaction protocols."""
 
 from fencepost.client.identity import TransactionProtocol
+from fencepost.client.raw import Session
 from fencepost.lab.scenarios.orders import ENCODING, VARIABLE, WRITTEN_SOME, Action
-from fencepost.lab.scenarios.raw import Who
 from fencepost.lab.scenarios.scenario import Needs, Scenario
 from fencepost.lab.scenarios.spark_cluster import StandaloneSpark
 from fencepost.lab.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, SparkShop
@@ -110,7 +110,7 @@ def straggler(stage: Stage) -> None:
         shop.look()
         if owner is not None:
             stage.tell("The same late writes once more, by hand, so that their answers are seen.")
-            _write_late(stage, shop, protocol, Who(shop.transactional_id, owner.producer_id, owner.epoch))
+            _write_late(stage, shop, protocol, Session(owner.producer_id, owner.epoch, shop.transactional_id))
         shop.sell()
         shop.wait_until_processed(job)
         job.kill()
@@ -193,12 +193,12 @@ def _state(stage: Stage, shop: SparkShop) -> str:
     return owner.state if owner is not None else ""
 
 
-def _write_late(stage: Stage, shop: SparkShop, protocol: TransactionProtocol, who: Who) -> None:
+def _write_late(stage: Stage, shop: SparkShop, protocol: TransactionProtocol, who: Session) -> None:
     """The same identity from here, so that the answer is seen as well."""
     late = stage.producer(protocol)
-    late.become(who)
+    late.who = who
     for where in shop.books.outputs(stage):
-        code = late.produce(where, [b'{"by":"straggler"}'], sequence=10_000).code
+        code = late.produce(where, [b'{"by":"straggler"}'], sequence=10_000).error
         stage.answer(f"Produce {stage.short(where)} as {who}: {code.name}")
         stage.check(code in REFUSALS, "the late write is refused", code.name)
 

@@ -23,7 +23,7 @@ from fencepost.client.registration import protocol_of
 from fencepost.errors import FencepostError
 from fencepost.lab.kit.brokers import Elsewhere, Ours, Target
 from fencepost.lab.kit.children import Child
-from fencepost.lab.scenarios.raw import RawProducer
+from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.scenarios.readers import Seen, read_all, write_all
 from fencepost.lab.scenarios.story import Kind, Story
 from fencepost.lab.scenarios.view import NOT_OPEN, View, shorten
@@ -50,6 +50,7 @@ class Stage:
         self.home = home
         self.suffix = "" if isinstance(target, Ours) else f".{uuid.uuid4().hex[:6]}"
         self._cluster: Cluster | None = None
+        self._view: View | None = None
         self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -57,6 +58,8 @@ class Stage:
 
     def __exit__(self, *_: object) -> None:
         self._exit.close()
+        if self._view is not None:
+            self._view.close()
         if self._cluster is not None:
             self._cluster.close()
 
@@ -92,7 +95,9 @@ class Stage:
 
     @property
     def view(self) -> View:
-        return View(self.cluster)
+        if self._view is None:
+            self._view = View(self.cluster)
+        return self._view
 
     @property
     def owns_broker(self) -> bool:

@@ -6,24 +6,21 @@ as any other topic's and decoded by Kafka's schema. Only looks; changes nothing.
 
 import itertools
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost.client.cluster import Cluster, Coordinates
+from fencepost.client.fields import by_topic
 from fencepost.client.groups import NO_OFFSET, OFFSET_FETCH
-from fencepost.client.offsets import earliest, latest
-from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
+from fencepost.client.offsets import latest
+from fencepost.client.retry import known_code
 from fencepost.client.transaction import DESCRIBE_TRANSACTIONS
-from fencepost.errors import ConnectionLost, ErrorCode, Refused, TopicNotFound
+from fencepost.errors import ErrorCode, Refused, TopicNotFound
+from fencepost.lab.kit.raw import Brokers
 from fencepost.wire import messages
-from fencepost.wire.batch import HEADER_BYTES, read_header
-from fencepost.wire.codec import ALWAYS, Message
-from fencepost.wire.records import decode_batch
 from fencepost.wire.terms import TRANSACTION_STATE, Isolation, TopicPartition, coordinator_partition
 
-DESCRIBE_PRODUCERS, FETCH = 61, 1
-FETCH_VERSION = 11  #: the last but one that names topics
 NOT_OPEN = -1
 
 #: As the records number them.
@@ -99,6 +96,10 @@ class Ends:
 class View:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._brokers = Brokers(cluster)
+
+    def close(self) -> None:
+        self._brokers.close()
 
     def owner(self, transactional_id: str) -> Owner | None:
         """None if the coordinator does not know the id."""
@@ -120,14 +121,10 @@ class View:
 
     def writers(self, where: TopicPartition) -> list[Writer]:
         """Whom the partition knows."""
-        fields = {"topics": [{"name": where.topic, "partition_indexes": [where.partition]}]}
-        answer = self._ask_leader(
-            where, DESCRIBE_PRODUCERS, fields, lambda answer: int(answer.topics[0].partitions[0].error_code)
-        )
-        found = answer.topics[0].partitions[0]
+        found = self._brokers.leader(where, lambda client: client.producers(*where))
         return [
-            Writer(p.producer_id, p.producer_epoch, p.last_sequence, p.current_txn_start_offset)
-            for p in sorted(found.active_producers, key=lambda p: p.producer_id)
+            Writer(producer_id, p.producer_epoch, p.last_sequence, p.current_txn_start_offset)
+            for producer_id, p in sorted(found.items())
         ]
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Ends]:
@@ -139,10 +136,8 @@ class View:
 
     def committed(self, group: str, partitions: Iterable[TopicPartition], *, stable: bool) -> dict[str, int | str]:
         """By partition: the offset, -1 for none, or the name of an error such as UNSTABLE_OFFSET_COMMIT."""
-        topics: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            topics.setdefault(topic, []).append(partition)
-        entries = [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]
+        wanted = list(partitions)
+        entries = by_topic(wanted, "partition_indexes")
         answer, code = self._cluster.call_coordinator(
             Coordinates.GROUP,
             group,
@@ -154,7 +149,7 @@ class View:
             highest=8,
         )
         if code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return {f"{topic}-{p}": NO_OFFSET for topic, indexes in topics.items() for p in indexes}
+            return {str(where): NO_OFFSET for where in wanted}
         if code:
             raise Refused(code, f"offsets of {group!r}")
         found = [(topic.name, p) for topic in answer.groups[0].topics for p in topic.partitions]
@@ -170,60 +165,12 @@ class View:
         except TopicNotFound:
             return []
         where = TopicPartition(TRANSACTION_STATE, coordinator_partition(transactional_id, count))
-        position = earliest(self._cluster, [where])[where]
-        end = latest(self._cluster, [where], Isolation.READ_UNCOMMITTED)[where]
-        found: list[Logged] = []
-        while position < end:
-            records, following = self._fetch(where, position)
-            if following == position:
-                break
-            for offset, key, value in records:
-                if offset >= position and key is not None and _transactional_id(key) == transactional_id:
-                    found.append(_logged(offset, value))
-            position = following
-        return found
-
-    def _fetch(self, where: TopicPartition, position: int) -> tuple[list[tuple[int, bytes | None, bytes | None]], int]:
-        partition = {"partition": where.partition, "fetch_offset": position, "partition_max_bytes": 1 << 20}
-        fields = {
-            "replica_id": -1,
-            "max_wait_ms": 100,
-            "min_bytes": 1,
-            "max_bytes": 1 << 20,
-            "isolation_level": Isolation.READ_UNCOMMITTED,
-            "session_id": 0,
-            "session_epoch": -1,
-            "topics": [{"topic": where.topic, "partitions": [partition]}],
-        }
-        answer = self._ask_leader(
-            where, FETCH, fields, lambda answer: int(answer.responses[0].partitions[0].error_code), FETCH_VERSION
-        )
-        return _records(bytes(answer.responses[0].partitions[0].records or b""), position)
-
-    def _ask_leader(
-        self,
-        where: TopicPartition,
-        key: int,
-        fields: Mapping[str, Any],
-        code_of: Callable[[Message], int],
-        highest: int = ALWAYS.last,
-    ) -> Message:
-        """Ask whoever leads the partition, and look for the next one when that one is gone."""
-        retry = Retry(f"leader of {where}", self._cluster.settings)
-        while True:
-            reason: object
-            try:
-                connection = self._cluster.connect(self._cluster.leader_address(*where))
-                answer = connection.call(key, fields, highest=highest)
-                reason = code = known_code(code_of(answer))
-                if not code:
-                    return answer
-                if code not in LEADER_MOVED | BUSY:
-                    raise Refused(code, str(where))
-            except ConnectionLost as error:
-                reason = error
-            self._cluster.forget_topic(where.topic)
-            retry.wait(reason)
+        view = self._brokers.leader(where, lambda client: client.read(*where, Isolation.READ_UNCOMMITTED))
+        return [
+            _logged(record.offset, record.value)
+            for record in view.records
+            if record.key is not None and _transactional_id(record.key) == transactional_id
+        ]
 
 
 def shorten(logged: Sequence[Logged]) -> str:
@@ -237,21 +184,6 @@ def shorten(logged: Sequence[Logged]) -> str:
     words = [" → ".join(steps) for steps in transactions if steps]
     counted = [(word, len(list(same))) for word, same in itertools.groupby(words)]
     return "; ".join(f"{count}× {word}" if count > 1 else word for word, count in counted) or "nothing"
-
-
-def _records(data: bytes, following: int) -> tuple[list[tuple[int, bytes | None, bytes | None]], int]:
-    """The records of whole batches, and the offset after the last."""
-    found: list[tuple[int, bytes | None, bytes | None]] = []
-    at = 0
-    while len(data) - at >= HEADER_BYTES:
-        header = read_header(data, at)
-        if header.size > len(data) - at:
-            break
-        if not header.is_control:
-            found += [(r.offset, r.key, r.value) for r in decode_batch(data[at : at + header.size], header)]
-        at += header.size
-        following = header.last_offset + 1
-    return found, following
 
 
 def _transactional_id(key: bytes) -> str | None:

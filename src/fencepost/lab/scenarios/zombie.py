@@ -35,7 +35,7 @@ def failed_send(stage: Stage) -> None:
         stage.tell(f"The shipment is larger than the topic takes ({MAX_BYTES} bytes): send() fails.")
         result = producer.produce(shipments, [b"x" * stage.random.randint(2 * MAX_BYTES, 4 * MAX_BYTES)])
         stage.answer(f"Produce {SHIPMENTS}: {result}")
-        stage.check(result.code is ErrorCode.MESSAGE_TOO_LARGE, "the broker refuses the shipment", result)
+        stage.check(result.error is ErrorCode.MESSAGE_TOO_LARGE, "the broker refuses the shipment", result)
         stage.show_epochs(name, invoices)
         ends = stage.show_lso(invoices, shipments)
         stage.check(ends[invoices][0] == before, "the LSO stands before the invoice", ends[invoices])
@@ -91,8 +91,8 @@ def _zombie(stage: Stage, protocol: TransactionProtocol) -> None:
     stage.show_epochs(name, invoices)
     stage.tell(f"The zombie wakes up as {old.who}, and tries everything.")
     attempts = {
-        f"Produce {INVOICES}": old.produce(invoices, [b'{"by":"zombie"}']).code,
-        f"Produce {SHIPMENTS}, which the successor never touched": old.produce(shipments, [b'{"by":"zombie"}']).code,
+        f"Produce {INVOICES}": old.produce(invoices, [b'{"by":"zombie"}']).error,
+        f"Produce {SHIPMENTS}, which the successor never touched": old.produce(shipments, [b'{"by":"zombie"}']).error,
         "AddPartitionsToTxn": old.add_partitions([shipments]),
         "AddOffsetsToTxn": old.add_offsets(group),
         "TxnOffsetCommit": old.commit_offsets(group, {purchases: 99}),
@@ -104,7 +104,7 @@ def _zombie(stage: Stage, protocol: TransactionProtocol) -> None:
     stage.tell("The successor commits. The zombie tries once more.")
     code = new.end(commit=True)
     stage.check(not code, "the successor commits", code.name)
-    code = old.produce(shipments, [b'{"by":"zombie"}']).code
+    code = old.produce(shipments, [b'{"by":"zombie"}']).error
     stage.answer(f"Produce {SHIPMENTS} by the zombie: {code.name}")
     stage.check(code in REFUSALS, f"the zombie cannot write to {SHIPMENTS}", code.name)
     _await_settled(stage, invoices)
