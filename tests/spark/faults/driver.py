@@ -97,7 +97,7 @@ def obey() -> None:
         return receive(self, pending, **more)
 
     steps.hook = hook
-    Connection.receive = receive_and_look  # type: ignore[method-assign]
+    Connection.receive = receive_and_look  # type: ignore[method-assign, assignment]
 
 
 def main() -> int:
