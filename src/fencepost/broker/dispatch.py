@@ -173,7 +173,8 @@ def raw_handler(key: int, versions: tuple[int, int]) -> Callable[[Callable[..., 
     return register
 
 
-def handlers() -> dict[int, Handler]:
+@functools.cache
+def handlers() -> Mapping[int, Handler]:
     """Every handler by API key; importing them registers them."""
     from fencepost.broker import handlers as package
 

@@ -25,7 +25,7 @@ from fencepost.clock import Clock
 from fencepost.errors import ConfigError, ErrorCode, InvariantBroken, KafkaError
 from fencepost.log import checkpoint
 from fencepost.log.config import LogConfig
-from fencepost.log.disk import Disk, Lock
+from fencepost.log.disk import Disk, Lock, make_directory
 from fencepost.log.flush import ThreadWorker, Worker
 from fencepost.log.partition import PartitionLog
 from fencepost.wire.terms import CONSUMER_OFFSETS, INTERNAL_TOPICS, TopicPartition
@@ -77,6 +77,7 @@ class TopicRegistry:
 
         Raises DataDirectoryLocked, ConfigError, Malformed, or KafkaError for a log that cannot be recovered.
         """
+        make_directory(self._disk, self._directory)
         self._lock = self._disk.lock(self._directory)
         try:
             self._open()
@@ -85,7 +86,6 @@ class TopicRegistry:
             raise
 
     def _open(self) -> None:
-        self._disk.mkdir(self._directory)
         self._identity = load_identity(self._disk, self._directory, self._settings.node_id, self._rng)
         if self._worker is None:
             self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="fencepost-disk")

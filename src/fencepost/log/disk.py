@@ -55,7 +55,7 @@ class Lock(Protocol):
 
 class Disk(Protocol):
     def lock(self, directory: str) -> Lock:
-        """Keep other brokers out of a directory, which is made if need be. Raises DataDirectoryLocked."""
+        """Keep other brokers out of a directory. Raises DataDirectoryLocked."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; FileNotFoundError when it is not there and `create` is not set."""
@@ -93,6 +93,15 @@ class Disk(Protocol):
     def set_modified_ms(self, path: str, time_ms: int) -> None: ...
 
     def free_bytes(self, path: str) -> int: ...
+
+
+def make_directory(disk: Disk, path: str) -> None:
+    """Make a directory and its parents where they are missing, durably: power loss takes none of them back."""
+    if not disk.exists(path):
+        parent = os.path.dirname(os.path.abspath(path))
+        make_directory(disk, parent)
+        disk.mkdir(path)
+        disk.fsync_dir(parent)
 
 
 def write_fully(file: File, data: Buffer, position: int) -> None:
@@ -155,7 +164,6 @@ class SystemDisk:
     """The operating system's file system."""
 
     def lock(self, directory: str) -> "DirectoryLock":
-        os.makedirs(directory, exist_ok=True)
         return DirectoryLock(directory)
 
     def open(self, path: str, *, create: bool = False) -> SystemFile:

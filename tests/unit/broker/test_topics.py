@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from pathlib import Path
 
 import pytest
 
@@ -267,6 +268,15 @@ def test_producer_ids_are_never_given_twice(world):
     second = world.topics.reserve_producer_ids(1000)
     assert len(first) == len(second) == 1000
     assert not set(first) & set(second)
+
+
+def test_a_new_data_directory_survives_a_power_loss_with_all_that_is_above_it():
+    disk = ForgetfulDisk()
+    world = World(Path("/srv/fencepost/data"), disk=disk)
+    world.topics.create("t", 1, {})
+    disk.lose_power()
+    world.open()
+    assert world.topics.get("t") is not None
 
 
 def test_a_second_broker_on_the_same_directory_is_refused(world):
