@@ -63,6 +63,8 @@ class ForgetfulDisk:
     def __init__(self, *directories: str) -> None:
         self._root = Directory()
         self.capacity_bytes: int | None = None
+        #: The same under these directories alone: nothing fits there any more.
+        self.full_directories: set[str] = set()
         self.fail_writes = False
         self.fail_syncs = False
         self.fail_reads = False
@@ -173,7 +175,7 @@ class ForgetfulDisk:
             parent.change(name, node)
         if isinstance(node, Directory):
             raise IsADirectoryError(errno.EISDIR, "a directory", path)
-        return ForgetfulFile(self, node)
+        return ForgetfulFile(self, node, path)
 
     def listdir(self, path: str) -> list[str]:
         self.alive()
@@ -299,8 +301,9 @@ class ForgetfulLock:
 
 
 class ForgetfulFile:
-    def __init__(self, disk: ForgetfulDisk, inode: Inode) -> None:
+    def __init__(self, disk: ForgetfulDisk, inode: Inode, path: str) -> None:
         self._disk = disk
+        self._directory = os.path.dirname(path)
         self.inode = inode
         self._retained = 0
         self._open = True
@@ -315,6 +318,8 @@ class ForgetfulFile:
         if self._disk.capacity_bytes is not None:
             growth_allowed = max(0, self._disk.capacity_bytes - self._disk.used_bytes())
             room = max(0, len(self.inode.content) + growth_allowed - position)
+        if self._directory in self._disk.full_directories:
+            room = 0
         if not room and len(data):
             raise OSError(errno.ENOSPC, "no space left on device")
         taken = bytes(data[:room])

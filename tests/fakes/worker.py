@@ -61,3 +61,41 @@ class ManualWorker:
             self.turn()
             if self._submitted:
                 self.work()
+
+
+class LoopWorker:
+    """A worker without threads that belongs to the running loop: work is done a turn later, or when it is released."""
+
+    def __init__(self, *, holds: bool = False) -> None:
+        self.holds = holds  #: the disk takes its time: nothing becomes durable until `release`
+        self.is_dead = False  #: the process was killed
+        self._held: deque[Callable[[], None]] = deque()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        def run() -> None:
+            if self.is_dead:
+                return
+            error: BaseException | None = None
+            try:
+                work()
+            except Exception as raised:
+                error = raised
+            done(error)
+
+        if self.holds:
+            self._held.append(run)
+        else:
+            self.soon(run)
+
+    background = submit
+
+    def create_future(self) -> "asyncio.Future[None]":
+        return asyncio.get_running_loop().create_future()
+
+    def release(self) -> None:
+        """Do what was held so far. What is submitted later is held again."""
+        while self._held:
+            self._held.popleft()()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from crc32c import crc32c
 
 from fencepost.coordinator.group import records as group_records
-from fencepost.coordinator.group.subscription import topics_of
+from fencepost.coordinator.group.members import topics_of
 from fencepost.coordinator.txn import model
 from fencepost.errors import KafkaError, Malformed
 from fencepost.log import snapshot, validation

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from fencepost.coordinator.group.commits import Results
+from fencepost.coordinator.group.decide import Results
 from fencepost.coordinator.group.requests import OffsetToCommit
 from fencepost.errors import ErrorCode
 from fencepost.wire.messages import NULL_UUID

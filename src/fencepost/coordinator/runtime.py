@@ -11,25 +11,30 @@ in memory that its records describe. A coordinator works in four steps, always i
 The invariant: **the state in memory is at every moment what replaying the log from its start would give.** Nothing
 changes the state except `apply` and `apply_marker`, and these depend on nothing but the record (no clock, no settings),
 so restarting is not a special path. `write` appends and applies without an await between, so on the one event loop no
-other request can see the one without the other. State is therefore *ahead of the disk* until the next sync: whoever
-answers from state that a not yet durable record made has to wait for that record too.
+other request can see the one without the other. State is therefore *ahead of the disk* until the next sync: an answer
+from state that a record made waits until that record is durable.
 """
 
 import asyncio
 import enum
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from fencepost.clock import Clock
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.log.origin import Origin
+from fencepost.log.partition import PartitionLog
 from fencepost.log.results import Appended
-from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
 from fencepost.wire.records import Record, decode_batch, decode_marker, encode_batch
 from fencepost.wire.terms import coordinator_partition
 
 logger = logging.getLogger(__name__)
+
+#: A batch of this size neither outgrows the log's limit nor holds up the event loop.
+RECORDS_PER_BATCH = 500
 
 
 class Machine(Protocol):
@@ -41,28 +46,6 @@ class Machine(Protocol):
 
     def apply_marker(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
         """The transaction of `producer_id` ended on this partition. May come more than once for the same one."""
-
-
-class ShardLog(Protocol):
-    """What a shard needs of a `PartitionLog`."""
-
-    @property
-    def log_start_offset(self) -> int: ...
-
-    @property
-    def log_end_offset(self) -> int: ...
-
-    @property
-    def high_watermark(self) -> int: ...
-
-    @property
-    def leader_epoch(self) -> int: ...
-
-    def append(self, batch: bytearray, origin: Origin) -> Appended: ...
-
-    def when_durable(self, offset: int) -> "asyncio.Future[None] | None": ...
-
-    def replay(self, from_offset: int) -> Iterator[tuple[BatchHeader, memoryview]]: ...
 
 
 class Replay(enum.Enum):
@@ -79,7 +62,7 @@ class Shard(Generic[M]):
     """One internal partition: its log, and the machine that mirrors it."""
 
     def __init__(
-        self, partition: int, log: ShardLog, machine: M, clock: Clock, replay: Replay = Replay.EVERYTHING
+        self, partition: int, log: PartitionLog, machine: M, clock: Clock, replay: Replay = Replay.EVERYTHING
     ) -> None:
         self.partition = partition
         self.log = log
@@ -134,8 +117,13 @@ class Shard(Generic[M]):
             self.machine.apply(Record(r.key, r.value, r.timestamp, offset, r.headers), pending_for)
         return appended
 
+    def write_many(self, records: Sequence[Record]) -> None:
+        """Append any number of records, in several batches. If the log refuses one, those before it are applied."""
+        for first in range(0, len(records), RECORDS_PER_BATCH):
+            self.write(records[first : first + RECORDS_PER_BATCH])
+
     def marker_appended(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
-        """To be called when a marker was appended to this shard's log by someone else (the transaction coordinator)."""
+        """The transaction coordinator has appended a marker to this shard's log."""
         self.machine.apply_marker(producer_id, producer_epoch, commit)
 
     def is_durable(self, offset: int) -> bool:
@@ -152,23 +140,28 @@ class Shard(Generic[M]):
             await waiter
 
     async def all_durable(self) -> None:
-        """Wait for whatever has been written to this shard so far."""
+        """Wait for everything that has been written to this shard so far."""
         await self.durable(self.log.log_end_offset - 1)
 
 
 class InternalTopic(Protocol):
+    """What is needed of the broker's `Topic`."""
+
     @property
     def partitions(self) -> int: ...
 
 
-class InternalTopics(Protocol):
-    """What the runtime needs of the broker's topic registry."""
+class Topics(Protocol):
+    """What both coordinators need of the broker's `TopicRegistry`. A Protocol because the broker is a layer above, and
+    imports the coordinators."""
 
     def get(self, name: str) -> InternalTopic | None: ...
 
     def ensure_internal(self, name: str) -> InternalTopic: ...
 
-    def log(self, topic: str, partition: int) -> ShardLog | None: ...
+    def log(self, topic: str, partition: int) -> PartitionLog | None: ...
+
+    def reserve_producer_ids(self, count: int) -> range: ...
 
 
 class Shards(Generic[M]):
@@ -177,7 +170,7 @@ class Shards(Generic[M]):
     def __init__(
         self,
         topic: str,
-        topics: InternalTopics,
+        topics: Topics,
         machine: Callable[[int], M],
         clock: Clock,
         replay: Replay = Replay.EVERYTHING,
@@ -214,7 +207,7 @@ class Shards(Generic[M]):
     def __iter__(self) -> Iterator[Shard[M]]:
         return iter(list(self._shards.values()))
 
-    def _open(self, partition: int, log: ShardLog | None) -> Shard[M]:
+    def _open(self, partition: int, log: PartitionLog | None) -> Shard[M]:
         if log is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic}-{partition} has no log")
         shard = Shard(partition, log, self._machine(partition), self._clock, self._replay)
@@ -242,3 +235,12 @@ def coordinator_error(error: KafkaError) -> KafkaError:
     coordinator up again and retry, instead of storage errors that they take for the end of their transaction."""
     code = _FOR_CLIENTS.get(error.code)
     return error if code is None else KafkaError(code, error.message)
+
+
+@contextmanager
+def retriable_errors() -> Iterator[None]:
+    """A KafkaError that is raised inside becomes its `coordinator_error`."""
+    try:
+        yield
+    except KafkaError as error:
+        raise coordinator_error(error) from None

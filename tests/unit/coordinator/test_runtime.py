@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from fencepost.clock import ManualClock
 from fencepost.coordinator.runtime import (
+    RECORDS_PER_BATCH,
     Replay,
     Shard,
     Shards,
@@ -12,7 +12,7 @@ from fencepost.coordinator.runtime import (
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.wire.records import Record
 from fencepost.wire.terms import coordinator_partition, java_hash
-from tests.unit.coordinator.memory import MemoryLog, MemoryTopics, Sync
+from tests.unit.coordinator.machine import STATE_PARTITIONS, Machine, start
 
 
 class Recorder:
@@ -28,20 +28,37 @@ class Recorder:
         self.seen.append((producer_id, producer_epoch, commit))
 
 
-def make_shard(log: MemoryLog) -> Shard[Recorder]:
-    return Shard(0, log, Recorder(), ManualClock())
+def on_a_machine(scenario):
+    """Run a test on a machine of its own."""
+
+    def test() -> None:
+        async def main() -> None:
+            await scenario(Machine())
+
+        asyncio.run(main())
+
+    return test
 
 
-def test_a_loaded_shard_has_seen_what_the_live_one_has():
-    log = MemoryLog("__consumer_offsets", 0)
-    live = make_shard(log)
+def make_shard(machine: Machine, replay: Replay = Replay.EVERYTHING) -> Shard[Recorder]:
+    machine.topics.ensure_internal("__consumer_offsets")
+    return Shard(0, machine.log("__consumer_offsets", 0), Recorder(), machine.clock, replay)
+
+
+def make_shards(machine: Machine) -> Shards[Recorder]:
+    return Shards("__transaction_state", machine.topics, lambda partition: Recorder(), machine.clock)
+
+
+@on_a_machine
+async def test_a_loaded_shard_has_seen_what_the_live_one_has(machine):
+    live = make_shard(machine)
     live.write([Record(b"a", b"1"), Record(b"b", None)])
     live.write([Record(b"c", b"2")], producer_id=7, producer_epoch=3, transactional=True)
-    log.append_marker(7, 3, True, 0, 1)
+    live.log.append_marker(7, 3, True, 0, 1)
     live.marker_appended(7, 3, True)
     live.write([Record(b"d", b"4", timestamp=17)])
 
-    loaded = make_shard(log)
+    loaded = make_shard(machine)
     loaded.load()
 
     assert loaded.machine.seen == live.machine.seen
@@ -49,65 +66,73 @@ def test_a_loaded_shard_has_seen_what_the_live_one_has():
     assert offsets == [0, 1, 2, 4]
 
 
-def test_where_records_replace_each_other_only_the_newest_are_applied():
-    log = MemoryLog("__transaction_state", 0)
-    live = make_shard(log)
+@on_a_machine
+async def test_where_records_replace_each_other_only_the_newest_are_applied(machine):
+    live = make_shard(machine)
     for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", None)):
         live.write([Record(key, value)])
-    loaded = Shard(0, log, Recorder(), ManualClock(), Replay.NEWEST_PER_KEY)
+    loaded = make_shard(machine, Replay.NEWEST_PER_KEY)
     assert loaded.load() == 4
     assert loaded.machine.seen == [live.machine.seen[1], live.machine.seen[2], live.machine.seen[3]]
 
 
-def test_records_in_a_transaction_are_told_apart_from_the_others():
-    shard = make_shard(MemoryLog("__consumer_offsets", 0))
+@on_a_machine
+async def test_records_in_a_transaction_are_told_apart_from_the_others(machine):
+    shard = make_shard(machine)
     shard.write([Record(b"a", b"1")], producer_id=7, producer_epoch=3, transactional=True)
     shard.write([Record(b"a", b"1")])
     assert [producer_id for _, producer_id in shard.machine.seen] == [7, -1]
 
 
-def test_a_record_without_a_timestamp_gets_the_present_one():
-    shard = make_shard(MemoryLog("t", 0))
+@on_a_machine
+async def test_a_record_without_a_timestamp_gets_the_present_one(machine):
+    shard = make_shard(machine)
     shard.write([Record(b"a", b"1"), Record(b"b", b"2", timestamp=5)])
-    assert [record.timestamp for record, _ in shard.machine.seen] == [ManualClock().now_ms(), 5]
+    assert [record.timestamp for record, _ in shard.machine.seen] == [machine.clock.now_ms(), 5]
 
 
-def test_what_the_log_refuses_is_not_applied():
-    log = MemoryLog("t", 0)
-    shard = make_shard(log)
-    log.fails = True
-    with pytest.raises(KafkaError):
+@on_a_machine
+async def test_what_the_log_refuses_is_not_applied(machine):
+    shard = make_shard(machine)
+    with machine.full_disk(), pytest.raises(KafkaError):
         shard.write([Record(b"a", b"1")])
     assert shard.machine.seen == []
 
 
-def test_writing_nothing_is_a_bug():
+@on_a_machine
+async def test_many_records_are_written_in_several_batches(machine):
+    shard = make_shard(machine)
+    shard.write_many([Record(b"%d" % number, None) for number in range(RECORDS_PER_BATCH + 1)])
+    assert len(shard.machine.seen) == RECORDS_PER_BATCH + 1
+    assert [header.last_offset for header, _ in shard.log.replay(0)] == [RECORDS_PER_BATCH - 1, RECORDS_PER_BATCH]
+    shard.write_many([])
+
+
+@on_a_machine
+async def test_writing_nothing_is_a_bug(machine):
     with pytest.raises(InvariantBroken):
-        make_shard(MemoryLog("t", 0)).write([])
+        make_shard(machine).write([])
 
 
-def test_durability_is_waited_for():
-    async def scenario() -> None:
-        log = MemoryLog("t", 0, Sync.BY_HAND)
-        shard = make_shard(log)
-        offset = shard.write([Record(b"a", b"1")]).last_offset
-        waiting = asyncio.ensure_future(shard.durable(offset))
-        await asyncio.sleep(0)
-        assert not shard.is_durable(offset)
-        assert not waiting.done()
-        log.sync()
-        await waiting
-        assert shard.is_durable(offset)
-        await shard.all_durable()
-
-    asyncio.run(scenario())
+@on_a_machine
+async def test_durability_is_waited_for(machine):
+    machine.worker.holds = True
+    shard = make_shard(machine)
+    offset = shard.write([Record(b"a", b"1")]).last_offset
+    waiting = await start(shard.durable(offset))
+    assert not shard.is_durable(offset)
+    assert not waiting.done()
+    machine.worker.release()
+    await waiting
+    assert shard.is_durable(offset)
+    await shard.all_durable()
 
 
-def test_shards_are_made_when_a_key_needs_them():
-    topics = MemoryTopics()
-    shards = Shards("__transaction_state", topics, lambda partition: Recorder(), ManualClock())
+@on_a_machine
+async def test_shards_are_made_when_a_key_needs_them(machine):
+    shards = make_shards(machine)
     assert shards.find("shop") is None
-    assert topics.topics == {}, "a question must not create the topic"
+    assert machine.topics.all() == [], "a question must not create the topic"
     shard = shards.for_key("shop")
     assert shards.for_key("shop") is shard
     assert shards.find("shop") is shard
@@ -115,17 +140,20 @@ def test_shards_are_made_when_a_key_needs_them():
     assert list(shards) == [shard]
 
 
-def test_loading_brings_back_only_the_shards_that_have_records():
-    topics = MemoryTopics()
-    shards = Shards("__transaction_state", topics, lambda partition: Recorder(), ManualClock())
+@on_a_machine
+async def test_loading_brings_back_only_the_shards_that_have_records(machine):
+    shards = make_shards(machine)
     for key in ("a", "b", "c"):
         shards.for_key(key).write([Record(key.encode(), b"1")])
     shards.for_key("unused")
+    machine.restart()
 
-    loaded = Shards("__transaction_state", topics, lambda partition: Recorder(), ManualClock())
+    loaded = make_shards(machine)
     loaded.load()
 
-    assert {shard.partition for shard in loaded} == {coordinator_partition(key, 50) for key in ("a", "b", "c")}
+    assert {shard.partition for shard in loaded} == {
+        coordinator_partition(key, STATE_PARTITIONS) for key in ("a", "b", "c")
+    }
     for shard in loaded:
         assert shard.machine.seen == next(s.machine.seen for s in shards if s.partition == shard.partition)
 

@@ -2,12 +2,16 @@
 3."""
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.errors import ErrorCode, KafkaError
 
 
 @handler(12, versions=(0, 4))
 def heartbeat(call: Call) -> Response:
     request = call.request
-    error = call.broker.groups.heartbeat(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id
-    )
-    return {"error_code": error}
+    try:
+        call.broker.groups.heartbeat(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id
+        )
+    except KafkaError as error:
+        return {"error_code": error.code}
+    return {"error_code": ErrorCode.NONE}

@@ -7,9 +7,9 @@ from version 5 on it is put there here (KIP-890). Version 4 understands TRANSACT
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.offset_topics import commit_answer, offsets_to_commit
-from fencepost.coordinator.group.commits import Results
+from fencepost.coordinator.group.decide import Results
 from fencepost.coordinator.group.requests import Identity, OffsetToCommit
-from fencepost.coordinator.runtime import coordinator_error
+from fencepost.coordinator.runtime import retriable_errors
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition
 
@@ -35,7 +35,7 @@ async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
     group_id, producer = request.group_id, (request.producer_id, request.producer_epoch)
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group without a name has plain commits only")
-    try:
+    with retriable_errors():
         partitions = [TopicPartition(CONSUMER_OFFSETS, groups.partition_of(group_id))]
         if call.version >= FIRST_THAT_REGISTERS:
             registered = transactions.add_partitions_from_produce(request.transactional_id, *producer, partitions)
@@ -49,8 +49,6 @@ async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
                 partitions,
                 missing=ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
             )
-    except KafkaError as error:
-        raise coordinator_error(error) from error
     # Nothing is awaited between that and the append: the transaction cannot have ended in the meantime.
     who = Identity(request.member_id, request.generation_id, request.group_instance_id)
     return await groups.offsets.commit_in_transaction(group_id, who, *producer, offsets)

@@ -4,14 +4,21 @@ A group has a recorded part (generation, protocol, members with their assignment
 live and on restart alike, and a part about the rebalance under way, which lives in memory alone. Nothing here waits,
 looks at a clock or writes: `rebalance.py` does, and calls these.
 
-Kept here: the state moves by the table in `states.py` only; `instances` and `members` agree; the leader, when there is
+Invariants: the state moves by the table in `states.py` only; `instances` and `members` agree; the leader, if there is
 one, is a member; all members share a protocol type and at least one protocol.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fencepost.coordinator.group.members import NO_ASSIGNMENT, Member, choose_protocol, common_protocols
+from fencepost.coordinator.group.members import (
+    CONSUMER_PROTOCOL_TYPE,
+    NO_ASSIGNMENT,
+    Member,
+    choose_protocol,
+    common_protocols,
+    topics_of,
+)
 from fencepost.coordinator.group.records import NO_TIMESTAMP, GroupRecord
 from fencepost.coordinator.group.requests import (
     Described,
@@ -23,7 +30,6 @@ from fencepost.coordinator.group.requests import (
     Synced,
 )
 from fencepost.coordinator.group.states import Event, State, move
-from fencepost.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE, topics_of
 from fencepost.errors import ErrorCode, InvariantBroken
 
 
@@ -176,9 +182,9 @@ class Group:
             self.leader = next(iter(self.members), None)
 
     def replace(self, old_id: str, member: Member) -> None:
-        """A static member came back under a new id. Whoever still uses the old one is fenced."""
+        """A static member came back under a new id. A client that still uses the old one is fenced."""
         old = self.members[old_id]
-        old.refuse(ErrorCode.FENCED_INSTANCE_ID, old_id)
+        old.refuse(ErrorCode.FENCED_INSTANCE_ID)
         was_leader = self.leader == old_id
         self.remove(old_id)
         member.assignment = old.assignment

@@ -3,22 +3,27 @@
 What survives a restart is in its `MemberRecord`. The rest (waiting requests, whether it joined the coming generation)
 is about requests under way, which a restart answers by closing their connections.
 
-Kept here: a waiting request is answered once at most, and a second one of the same member answers the first, so that no
-request waits for ever.
+Invariant: a waiting request is answered at most once, and a second request of the same member answers the first, so
+no request waits for ever.
 """
 
 import asyncio
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fencepost.coordinator.group.records import MemberRecord
 from fencepost.coordinator.group.requests import Joined, JoinRequest, Protocol, Synced
-from fencepost.errors import ErrorCode, InvariantBroken
+from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 
 JoinWaiter = asyncio.Future[Joined]
 SyncWaiter = asyncio.Future[Synced]
 
 NO_ASSIGNMENT = b""
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+_COUNT = struct.Struct(">hi")
+_LENGTH = struct.Struct(">h")
 
 
 @dataclass(slots=True, eq=False)
@@ -106,33 +111,49 @@ class Member:
 
     def await_join(self, waiter: JoinWaiter | None) -> None:
         if self._join is not None and not self._join.done():
-            self._join.set_result(Joined(error=ErrorCode.REBALANCE_IN_PROGRESS, member_id=self.member_id))
+            self._join.set_exception(KafkaError(ErrorCode.REBALANCE_IN_PROGRESS))
         self._join = waiter
         self.has_joined = True
 
     def await_sync(self, waiter: SyncWaiter) -> None:
-        self.answer_sync(Synced(error=ErrorCode.REBALANCE_IN_PROGRESS))
+        self.refuse_sync(ErrorCode.REBALANCE_IN_PROGRESS)
         self._sync = waiter
 
     def answer_join(self, answer: Joined) -> None:
-        waiter, self._join = self._join, None
-        self.has_joined = False
-        if waiter is not None and not waiter.done():
+        waiter = self._take_join()
+        if waiter is not None:
             self.knows_its_id = True
             waiter.set_result(answer)
 
     def answer_sync(self, answer: Synced) -> bool:
-        """Whether anybody waited for it."""
-        waiter, self._sync = self._sync, None
-        if waiter is None or waiter.done():
-            return False
-        waiter.set_result(answer)
-        return True
+        """Whether a request waited for it."""
+        waiter = self._take_sync()
+        if waiter is not None:
+            waiter.set_result(answer)
+        return waiter is not None
 
-    def refuse(self, error: ErrorCode, member_id: str = "") -> None:
-        """It is on its way out: whatever it waits for ends with this."""
-        self.answer_join(Joined(error=error, member_id=member_id))
-        self.answer_sync(Synced(error=error))
+    def refuse_sync(self, error: ErrorCode) -> bool:
+        """Whether a request waited."""
+        waiter = self._take_sync()
+        if waiter is not None:
+            waiter.set_exception(KafkaError(error))
+        return waiter is not None
+
+    def refuse(self, error: ErrorCode) -> None:
+        """It is about to be removed: its waiting requests end with this."""
+        waiter = self._take_join()
+        if waiter is not None:
+            waiter.set_exception(KafkaError(error))
+        self.refuse_sync(error)
+
+    def _take_join(self) -> JoinWaiter | None:
+        waiter, self._join = self._join, None
+        self.has_joined = False
+        return None if waiter is None or waiter.done() else waiter
+
+    def _take_sync(self) -> SyncWaiter | None:
+        waiter, self._sync = self._sync, None
+        return None if waiter is None or waiter.done() else waiter
 
 
 def common_protocols(members: Iterable[Sequence[Protocol]]) -> set[str]:
@@ -153,3 +174,27 @@ def choose_protocol(members: Sequence[Sequence[Protocol]]) -> str:
     if not votes:
         raise InvariantBroken("a group without members has no protocol to choose")
     return max(votes, key=votes.__getitem__)
+
+
+def topics_of(subscription: bytes) -> frozenset[str] | None:
+    """The topics that a member of a consumer group subscribes to; None if these bytes are no subscription.
+
+    This is all that the coordinator reads of what consumers tell each other. A subscription is `version int16, topics
+    []string, …`. Every version of the consumer protocol begins like version 0, and the rest is not looked at.
+    """
+    try:
+        version, count = _COUNT.unpack_from(subscription)
+        if version < 0 or not 0 <= count <= len(subscription):
+            return None
+        position = _COUNT.size
+        topics = []
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(subscription, position)
+            position += _LENGTH.size
+            if length < 0 or position + length > len(subscription):
+                return None
+            topics.append(subscription[position : position + length].decode())
+            position += length
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return frozenset(topics)

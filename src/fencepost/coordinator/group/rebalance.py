@@ -1,13 +1,13 @@
 """How a group gets from one generation to the next: joins, syncs, leaves and the deadlines between them.
 
 A rebalance waits for every member to join again, up to the longest rebalance timeout among them; makes the next
-generation of those who did, and tells them; waits for the leader's assignment; records it, and hands it out. Who must
-wait has left a future with their `Member`. Nothing here is `async`: each function runs to its end in one go, so a
-group is never seen half changed, and a future is answered by whoever makes the answer true.
+generation of those who did, and tells them; waits for the leader's assignment; records it, and hands it out. A request
+that waits has left a future with its `Member`. Nothing here is `async`: each function runs to its end in one go, so a
+group is never seen half changed.
 
-What is decided by fencing and by the state is in `checks.py` and `joining.py`, what changes is in `group.py`; this
-module says in which order. A client that goes away while it waits stays a member, as in Kafka: its session ends it if
-it does not come back. Only one that was never told its id goes at once, for it cannot come back.
+`decide.py` says what a request may do, `group.py` changes the group; this module says in which order. A client that
+goes away while it waits stays a member, as in Kafka, until its session ends. Only a client that was never told its id
+is removed at once, because it cannot come back.
 """
 
 import logging
@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from fencepost.clock import Clock
-from fencepost.coordinator.group.checks import check_leave
+from fencepost.coordinator.group import decide
+from fencepost.coordinator.group.decide import Admit, GiveMemberId, Rejoin, Replace, Tell, TurnAway
 from fencepost.coordinator.group.group import Group
-from fencepost.coordinator.group.joining import Admit, Decision, GiveMemberId, Refuse, Rejoin, Replace, Tell, TurnAway
 from fencepost.coordinator.group.members import JoinWaiter, Member, SyncWaiter
 from fencepost.coordinator.group.records import GroupRecord
-from fencepost.coordinator.group.requests import Joined, JoinRequest, Leaver, Left, Synced, SyncRequest
+from fencepost.coordinator.group.requests import JoinRequest, Leaver, Left, MemberIdRequired, SyncRequest
 from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.coordinator.group.states import Event, State, can
 from fencepost.coordinator.group.timers import Deadline, Timers
@@ -66,20 +66,18 @@ class Rebalances:
 
     # -- requests
 
-    def join(self, group: Group, request: JoinRequest, decision: Decision, waiter: JoinWaiter) -> None:
-        """Carry out what was decided; the waiter is answered now or when the rebalance is over."""
+    def join(self, group: Group, request: JoinRequest, decision: decide.Join, waiter: JoinWaiter) -> None:
+        """Carry out what was decided; the waiter is answered now or when the rebalance is over, unless this raises."""
         match decision:
-            case Refuse(error, member_id):
-                waiter.set_result(Joined(error=error, member_id=member_id))
             case TurnAway():
-                waiter.set_result(Joined(error=ErrorCode.GROUP_MAX_SIZE_REACHED))
                 self._take_out(group, request.member_id)
                 self._complete_if_all_joined(group)
+                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
             case GiveMemberId():
                 member_id = self._make_member_id(request)
                 group.expect(member_id)
                 self._start_session(group, member_id, request.session_timeout_ms)
-                waiter.set_result(Joined(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+                raise MemberIdRequired(member_id)
             case Tell():
                 waiter.set_result(group.joined(request.member_id))
             case Admit(given_id):
@@ -127,13 +125,15 @@ class Rebalances:
         results = []
         left = []
         for leaver in leavers:
-            error = check_leave(group, leaver)
-            results.append(Left(leaver, error))
-            if error is ErrorCode.NONE:
-                member_id = leaver.member_id or group.instances[leaver.instance_id or ""]
-                if member_id in group.members:
-                    left.append(member_id)
-                self._take_out(group, member_id)
+            try:
+                member_id = decide.leave(group, leaver)
+            except KafkaError as error:
+                results.append(Left(leaver, error.code))
+                continue
+            results.append(Left(leaver))
+            if member_id in group.members:
+                left.append(member_id)
+            self._take_out(group, member_id)
         if left:
             self._after_removal(group, f"{', '.join(left)} left")
         else:
@@ -159,7 +159,7 @@ class Rebalances:
         self._gathering.clear()
         for group in groups:
             for member in group.members.values():
-                member.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member.member_id)
+                member.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # -- joining
 
@@ -190,11 +190,7 @@ class Rebalances:
         self, group: Group, request: JoinRequest, old_id: str, member: Member, waiter: JoinWaiter
     ) -> None:
         old_leader = group.leader or ""
-        try:
-            self._write(group, group.record_replacing(old_id, member, self._clock.now_ms()))
-        except KafkaError as error:
-            waiter.set_result(Joined(error=coordinator_error(error).code))
-            return
+        self._write(group, group.record_replacing(old_id, member, self._clock.now_ms()))
         recorded = group.members[member.member_id]
         recorded.update(request)  # what it knows beside the protocol of this generation
         self._timers.cancel(Deadline.SESSION, group.group_id, old_id)
@@ -202,7 +198,7 @@ class Rebalances:
         is_leader = group.leader == member.member_id
         answer = group.joined(member.member_id, skip_assignment=is_leader)
         if not request.skips_assignment:
-            # It must not think that it leads, or it would assign anew on its own (KIP-814 has a flag for that).
+            # It must not think that it leads, or it would assign partitions again (KIP-814 has a flag for that).
             answer = replace(answer, leader=old_leader, members=(), skip_assignment=False)
         waiter.set_result(answer)
 
@@ -219,7 +215,7 @@ class Rebalances:
 
     def _prepare(self, group: Group, reason: str) -> None:
         logger.info("group %s rebalances after generation %d: %s", group.group_id, group.generation, reason)
-        self._answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._timers.cancel(Deadline.SYNC, group.group_id)
         is_first = group.state is State.EMPTY
         group.begin_rebalance(self._clock.now_ms())
@@ -273,7 +269,7 @@ class Rebalances:
         try:
             self._write(group, record)
         except KafkaError as error:
-            # Nobody is there who could be told. After a restart the last generation would come back and time out.
+            # No client waits for this. After a restart the last generation would come back and time out.
             logger.warning("could not record that group %s is empty: %s", group.group_id, error)
             group.adopt(record)
         logger.info("group %s is empty at generation %d", group.group_id, group.generation)
@@ -307,16 +303,16 @@ class Rebalances:
         try:
             self._write(group, group.record(request.assignments, self._clock.now_ms()))
         except KafkaError as error:
-            self._answer_syncs(group, coordinator_error(error).code)
+            self._refuse_syncs(group, coordinator_error(error).code)
             self._prepare(group, f"its assignment could not be recorded: {error}")
             return
         for member in group.members.values():
             if member.answer_sync(group.synced(member)):
                 self._restart_session(group, member)
 
-    def _answer_syncs(self, group: Group, error: ErrorCode) -> None:
+    def _refuse_syncs(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
-            if member.answer_sync(Synced(error=error)):
+            if member.refuse_sync(error):
                 self._restart_session(group, member)
 
     # -- sessions
@@ -341,7 +337,7 @@ class Rebalances:
             self._after_removal(group, f"the session of {member_id} is over")
 
     def _take_out(self, group: Group, member_id: str) -> None:
-        """Whatever it waits for is answered, so that a client that is alive after all starts anew."""
+        """Its waiting requests are refused, so that a client that is still alive starts over."""
         self._timers.cancel(Deadline.SESSION, group.group_id, member_id)
         member = group.members.get(member_id)
         if member is not None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from fencepost.errors import ErrorCode
+from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import TopicPartition
 
 #: A member that has no id yet sends this one.
@@ -47,7 +47,6 @@ class JoinedMember:
 class Joined:
     """The answer to a join. The defaults are those of a refusal."""
 
-    error: ErrorCode = ErrorCode.NONE
     member_id: str = UNKNOWN_MEMBER_ID
     generation: int = NO_GENERATION
     protocol_type: str | None = None
@@ -55,6 +54,14 @@ class Joined:
     leader: str = ""
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
+
+
+class MemberIdRequired(KafkaError):
+    """KIP-394: the client is to join again with the id that it is given here."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(ErrorCode.MEMBER_ID_REQUIRED)
+        self.member_id = member_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,6 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""

@@ -14,12 +14,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from fencepost.clock import Clock, Periodic, within
-from fencepost.coordinator.runtime import Replay, Shard, Shards, coordinator_error
+from fencepost.coordinator.runtime import Replay, Shard, Shards, Topics, retriable_errors
 from fencepost.coordinator.txn import decide, housekeeping
 from fencepost.coordinator.txn.completion import Completions
 from fencepost.coordinator.txn.decide import Decision, Outcome, Producer, Then
 from fencepost.coordinator.txn.listing import Filter
-from fencepost.coordinator.txn.markers import Marker, MarkerAppended, Markers, Topics
+from fencepost.coordinator.txn.markers import Marker, MarkerAppended, Markers
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode
 from fencepost.coordinator.txn.producer_ids import ProducerIds
 from fencepost.coordinator.txn.settings import TransactionSettings
@@ -249,10 +249,10 @@ class TransactionCoordinator:
     async def _carry_out(
         self, transactional_id: str, decision_on: Callable[[Transaction | None], Decision]
     ) -> Transaction:
-        """The id's state on which the answer rests, once that is safe."""
+        """The state to answer from, once durable."""
         deadline_ms = self._clock.monotonic_ms() + PATIENCE_MS
         has_waited_for_an_end = False
-        try:
+        with retriable_errors():
             while True:
                 decision = decision_on(self._table.get(transactional_id))
                 transaction = self._write(transactional_id, decision)
@@ -266,8 +266,6 @@ class TransactionCoordinator:
                 transaction = completed.result()
                 if decision.then is Then.REPLY_WHEN_COMPLETE:
                     break
-        except KafkaError as error:
-            raise coordinator_error(error) from None
         if has_waited_for_an_end:
             self._step(Step.ANSWERED)
         return transaction

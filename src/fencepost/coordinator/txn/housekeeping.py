@@ -11,9 +11,6 @@ from fencepost.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
-#: Tombstones of one batch: an append of this size does not hold up the event loop.
-TOMBSTONES_PER_BATCH = 500
-
 
 def abort_timed_out(table: TransactionTable, abort: Callable[[Transaction], None], now_ms: int) -> None:
     for transaction in table.open():
@@ -40,8 +37,7 @@ def forget_expired(table: TransactionTable, shards: Shards[TransactionTable], ex
             expired.setdefault(shard, []).append(transaction.transactional_id)
     for shard, ids in expired.items():
         try:
-            for start in range(0, len(ids), TOMBSTONES_PER_BATCH):
-                shard.write([tombstone(one) for one in ids[start : start + TOMBSTONES_PER_BATCH]])
+            shard.write_many([tombstone(one) for one in ids])
         except KafkaError as error:
             logger.warning("%d expired transactional ids cannot be forgotten now: %s", len(ids), error)
         else:

@@ -7,37 +7,16 @@ the offsets in the transaction take effect, or are dropped, together with everyt
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
-from fencepost.coordinator.runtime import InternalTopics, ShardLog
+from fencepost.coordinator.runtime import Topics
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion
 from fencepost.coordinator.txn.states import TransactionState
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.log.partition import PartitionLog
 from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition
 
 #: topic, partition, producer id, producer epoch, whether it committed
 MarkerAppended = Callable[[str, int, int, int, bool], None]
-
-
-class MarkedLog(ShardLog, Protocol):
-    """What is needed of a `PartitionLog` here."""
-
-    def append_marker(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        commit: bool,
-        coordinator_epoch: int,
-        transaction_version: int,
-    ) -> int: ...
-
-
-class Topics(InternalTopics, Protocol):
-    """What the transaction coordinator needs of the broker's topic registry."""
-
-    def log(self, topic: str, partition: int) -> MarkedLog | None: ...
-
-    def reserve_producer_ids(self, count: int) -> range: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +46,7 @@ class Markers:
         self._topics = topics
         self._marker_appended = marker_appended
 
-    def append(self, where: TopicPartition, marker: Marker) -> tuple[MarkedLog, int]:
+    def append(self, where: TopicPartition, marker: Marker) -> tuple[PartitionLog, int]:
         """The log and the marker's offset in it. UNKNOWN_TOPIC_OR_PARTITION when it was deleted meanwhile."""
         topic, partition = where
         log = self._topics.log(topic, partition)

@@ -11,6 +11,7 @@ from fencepost.broker.dispatch import handlers
 from fencepost.coordinator.txn.decide import Producer
 from fencepost.errors import ErrorCode
 from tests.fakes import requests
+from tests.unit.coordinator.machine import write
 from tests.unit.coordinator.txn.rig import COMMIT, ID, P0, P1, V1, Rig, run
 
 INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, DESCRIBE_PRODUCERS, DESCRIBE, LIST = (
@@ -28,7 +29,7 @@ Send = Callable[..., Awaitable[Any]]
 
 
 def sender(rig: Rig) -> Send:
-    broker = SimpleNamespace(topics=rig.topics, transactions=rig.coordinator)
+    broker = SimpleNamespace(topics=rig.machine.topics, transactions=rig.coordinator)
 
     async def send(key: int, version: int, request: dict[str, Any]) -> Any:
         return await requests.ask(broker, key, version, request)
@@ -206,8 +207,7 @@ def test_end_txn(version):
 def test_write_txn_markers_ends_a_hanging_transaction(version):
     async def scenario(rig: Rig) -> None:
         send = sender(rig)
-        data = rig.topics.data(*P0)
-        data.write(77, 3)
+        write(rig.machine.log(*P0), 77, 3)
         request = {
             "markers": [
                 {
@@ -229,7 +229,7 @@ def test_write_txn_markers_ends_a_hanging_transaction(version):
             for partition in topic.partitions
         }
         assert codes == {("invoices", 0): 0, ("invoices", 9): 3, ("__consumer_offsets", 1): 0}
-        assert data.outcomes() == {b"v": "aborted"}
+        assert rig.outcomes(P0) == {b"v": "aborted"}
         assert rig.group_markers == [("__consumer_offsets", 1, 77, 3, False)]
 
     run(scenario)
@@ -281,7 +281,7 @@ def test_list_transactions_by_pattern():
 def test_describe_producers():
     async def scenario(rig: Rig) -> None:
         send = sender(rig)
-        rig.topics.data(*P0).write(77, 3)
+        write(rig.machine.log(*P0), 77, 3)
         request = {"topics": [{"name": "invoices", "partition_indexes": [0, 5]}]}
         (topic,) = (await send(DESCRIBE_PRODUCERS, 0, request)).topics
         known, unknown = topic.partitions

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,12 +11,12 @@ Story = Callable[[World], Awaitable[None]]
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[..., None]:
+def play() -> Callable[..., None]:
     """Runs a story in a world of its own: `play(story, group_max_size=2)`."""
 
     def run(story: Story, **settings: int) -> None:
         async def main() -> None:
-            world = World(tmp_path, **settings)
+            world = World(**settings)
             await story(world)
             world.groups.stop()
 

@@ -2,12 +2,10 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Iterable
 
-from fencepost.clock import ManualClock
+import pytest
+
 from fencepost.coordinator.group.coordinator import GroupCoordinator
 from fencepost.coordinator.group.requests import (
     FetchedOffset,
@@ -16,125 +14,52 @@ from fencepost.coordinator.group.requests import (
     JoinRequest,
     Leaver,
     Left,
+    MemberIdRequired,
     OffsetToCommit,
     Protocol,
     Synced,
     SyncRequest,
 )
 from fencepost.coordinator.group.settings import GroupSettings
-from fencepost.errors import ErrorCode
-from fencepost.log import cleaner
-from fencepost.log.config import LogConfig
-from fencepost.log.disk import SystemDisk
+from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.partition import PartitionLog
 from fencepost.wire.records import decode_batch
 from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition
+from tests.unit.coordinator.machine import Machine, settle, start
 
-T = TypeVar("T")
-
-PARTITIONS = 4
 GROUP = "group"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 
 
-class Inline:
-    """A worker without threads: work is done at once, its outcome is told when the loop comes round."""
-
-    def soon(self, callback: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(callback)
-
-    def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except OSError as raised:
-            error = raised
-        asyncio.get_running_loop().call_soon(done, error)
-
-    background = submit
-
-    def create_future(self) -> "asyncio.Future[None]":
-        return asyncio.get_running_loop().create_future()
-
-
-@dataclass
-class Internal:
-    partitions: int = PARTITIONS
-
-
-class Topics:
-    """`__consumer_offsets` and nothing else."""
-
-    def __init__(self, directory: Path, clock: ManualClock) -> None:
-        self._directory = directory
-        self._clock = clock
-        self._logs: dict[int, PartitionLog] = {}
-        self._exists = any(directory.iterdir())
-
-    def get(self, name: str) -> Internal | None:
-        return Internal() if self._exists else None
-
-    def ensure_internal(self, name: str) -> Internal:
-        self._exists = True
-        return Internal()
-
-    def log(self, topic: str, partition: int) -> PartitionLog:
-        if partition not in self._logs:
-            name = f"{topic}-{partition}"
-            self._logs[partition] = PartitionLog.open(
-                SystemDisk(),
-                str(self._directory / name),
-                topic,
-                partition,
-                bytes(16),
-                LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0),
-                self._clock,
-                Inline(),
-                clean_shutdown=False,
-            )
-        return self._logs[partition]
-
-
 class World:
-    def __init__(self, directory: Path, **settings: int) -> None:
-        self.directory = directory
-        self.clock = ManualClock()
+    def __init__(self, **settings: int) -> None:
+        self.machine = Machine()
+        self.clock = self.machine.clock
         self.settings = GroupSettings(**settings)
         self.start()
 
     def start(self) -> None:
-        self.topics = Topics(self.directory, self.clock)
+        self.topics = self.machine.topics
         self.groups = GroupCoordinator(topics=self.topics, clock=self.clock, settings=self.settings)
         self.groups.start()
 
     def restart(self) -> None:
         """The process was killed, and there is a new one. What was written is there, for nothing was lost with it."""
         self.groups.stop()
+        self.machine.restart()
         self.start()
 
     async def advance(self, delta_ms: int) -> None:
         self.clock.advance(delta_ms)
         await settle()
 
-    async def compact(self) -> None:
-        """Leave of every key its last record, as the cleaner does in time."""
-        log = self.log()
-        if log.log_end_offset:
-            log.roll()
-            log.request_sync()
-            await settle()
-            outcome: list[BaseException | None] = []
-            if cleaner.clean(log, outcome.append):
-                await settle()
-                assert outcome == [None]
-
     def records(self) -> int:
         """How many records the log holds, markers apart."""
         return sum(len(list(decode_batch(batch))) for header, batch in self.log().replay(0) if not header.is_control)
 
     def log(self, group_id: str = GROUP) -> PartitionLog:
-        return self.topics.log(CONSUMER_OFFSETS, self.groups.partition_of(group_id))
+        return self.machine.log(CONSUMER_OFFSETS, self.groups.partition_of(group_id))
 
     @property
     def members(self) -> list[str]:
@@ -228,14 +153,19 @@ class Client:
         }
         return JoinRequest(**{**fields, **changes})  # type: ignore[arg-type]
 
+    async def ask_for_id(self) -> None:
+        with pytest.raises(MemberIdRequired) as given:
+            await self.world.groups.join(self.request())
+        self.member_id = given.value.member_id
+
     async def join(self) -> Joined:
         """Ask for an id first where that is the custom, then join and wait."""
-        joined = await self.world.groups.join(self.request())
-        if joined.error is ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = joined.member_id
+        try:
             joined = await self.world.groups.join(self.request())
-        if joined.error is ErrorCode.NONE:
-            self.member_id, self.generation = joined.member_id, joined.generation
+        except MemberIdRequired as error:
+            self.member_id = error.member_id
+            joined = await self.world.groups.join(self.request())
+        self.member_id, self.generation = joined.member_id, joined.generation
         self.last_join = joined
         return joined
 
@@ -255,7 +185,6 @@ class Client:
 
     async def join_and_sync(self) -> Synced:
         joined = await self.join()
-        assert joined.error is ErrorCode.NONE, joined
         return await (self.assign(joined) if self.is_leader else self.sync())
 
     @property
@@ -263,7 +192,11 @@ class Client:
         return self.last_join.leader == self.member_id
 
     def heartbeat(self) -> ErrorCode:
-        return self.world.groups.heartbeat(GROUP, self.member_id, self.instance_id, self.generation)
+        try:
+            self.world.groups.heartbeat(GROUP, self.member_id, self.instance_id, self.generation)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
 
     async def leave(self) -> list[Left]:
         return await self.world.groups.leave(GROUP, [Leaver(self.member_id, self.instance_id)])
@@ -271,19 +204,6 @@ class Client:
     @property
     def identity(self) -> Identity:
         return Identity(self.member_id, self.generation, self.instance_id)
-
-
-async def settle() -> None:
-    """Let everything happen that can without time passing."""
-    for _ in range(30):
-        await asyncio.sleep(0)
-
-
-async def start(awaitable: Awaitable[T]) -> "asyncio.Future[T]":
-    """Begin something and let it get as far as it can."""
-    task = asyncio.ensure_future(awaitable)
-    await settle()
-    return task
 
 
 async def join_together(world: World, *clients: Client) -> list[Joined]:
@@ -301,9 +221,8 @@ async def join_together(world: World, *clients: Client) -> list[Joined]:
 
 async def stable(world: World, *clients: Client) -> None:
     """Bring these clients into one generation together."""
-    joined = await join_together(world, *clients)
-    assert [one.error for one in joined] == [ErrorCode.NONE] * len(clients)
-    syncs = [client.assign(client.last_join) if client.is_leader else client.sync() for client in clients]
-    synced = await asyncio.gather(*syncs)
-    assert [one.error for one in synced] == [ErrorCode.NONE] * len(clients)
+    await join_together(world, *clients)
+    await asyncio.gather(
+        *(client.assign(client.last_join) if client.is_leader else client.sync() for client in clients)
+    )
     assert world.state == "Stable"

@@ -101,7 +101,7 @@ def test_a_commit_may_ask_for_a_retention_of_its_own(play):
 
 def test_a_group_that_nobody_joined_in_the_end_is_forgotten(play):
     async def story(world: World) -> None:
-        await world.groups.join(Client(world, "a", session_ms=900_000).request())
+        await Client(world, "a", session_ms=900_000).ask_for_id()
         await world.advance(CHECK_MS)
         assert world.state == "Empty"  # its id has been given to somebody who may still come
         await world.advance(CHECK_MS)

@@ -8,7 +8,8 @@ import pytest
 from fencepost.broker.dispatch import handlers
 from fencepost.errors import ErrorCode, KafkaError
 from tests.fakes import requests
-from tests.unit.coordinator.group.support import GROUP, SESSION_MS, World, settle, subscription
+from tests.unit.coordinator.group.support import GROUP, SESSION_MS, World, subscription
+from tests.unit.coordinator.machine import settle
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 11, 12, 13, 14
 DESCRIBE, LIST, TXN_OFFSET_COMMIT, DELETE, OFFSET_DELETE = 15, 16, 28, 42, 47

@@ -1,6 +1,6 @@
 """Offsets in force and pending: the log's order decides, and nothing else."""
 
-from fencepost.coordinator.group.offsets import Offsets
+from fencepost.coordinator.group.machine import Offsets
 from fencepost.coordinator.group.records import Commit
 from fencepost.wire.terms import TopicPartition
 

@@ -2,20 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from fencepost.coordinator.group.rebalance import FIRST_JOIN_GRACE_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
 from fencepost.coordinator.group.requests import Protocol
-from fencepost.errors import ErrorCode
-from tests.unit.coordinator.group.support import (
-    GROUP,
-    REBALANCE_MS,
-    SESSION_MS,
-    Client,
-    World,
-    join_together,
-    settle,
-    stable,
-    start,
-)
+from fencepost.errors import ErrorCode, KafkaError
+from tests.unit.coordinator.group.support import GROUP, REBALANCE_MS, SESSION_MS, Client, World, join_together, stable
+from tests.unit.coordinator.machine import code_of, settle, start
 
 
 def test_a_single_member_starts_at_once(play):
@@ -138,7 +131,7 @@ def test_a_new_member_that_waits_for_ever_is_told_to_start_anew(play):
         for _ in range(NEW_MEMBER_JOIN_TIMEOUT_MS // 1000):
             stubborn.heartbeat()
             await world.advance(1000)
-        assert (await joining).error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await code_of(joining) is ErrorCode.UNKNOWN_MEMBER_ID
 
     play(story)
 
@@ -199,11 +192,11 @@ def test_the_protocol_with_the_most_votes_that_all_know_is_chosen(play):
         await stable(world, *clients)
         assert {client.last_join.protocol for client in clients} == {"sticky"}
         stranger = Client(world, "d", protocols=["rare"])
-        assert (await stranger.join()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert await code_of(stranger.join()) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         alien = Client(world, "e", protocol_type="connect")
-        assert (await alien.join()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert await code_of(alien.join()) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         nobody = Client(world, "f", protocols=[])
-        assert (await nobody.join()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert await code_of(nobody.join()) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     play(story)
 
@@ -212,7 +205,6 @@ def test_old_clients_join_without_being_given_an_id_first(play):
     async def story(world: World) -> None:
         client = Client(world, "a", version=3)
         joined = await world.groups.join(client.request())
-        assert joined.error is ErrorCode.NONE
         assert joined.member_id.startswith("a-")
 
     play(story)
@@ -221,11 +213,9 @@ def test_old_clients_join_without_being_given_an_id_first(play):
 def test_a_member_id_that_was_given_and_never_used_expires(play):
     async def story(world: World) -> None:
         client = Client(world, "a")
-        given = await world.groups.join(client.request())
-        assert given.error is ErrorCode.MEMBER_ID_REQUIRED
+        await client.ask_for_id()
         await world.advance(SESSION_MS)
-        client.member_id = given.member_id
-        assert (await client.join()).error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await code_of(client.join()) is ErrorCode.UNKNOWN_MEMBER_ID
 
     play(story)
 
@@ -233,10 +223,9 @@ def test_a_member_id_that_was_given_and_never_used_expires(play):
 def test_members_that_start_together_share_the_first_generation(play):
     async def story(world: World) -> None:
         first, second = Client(world, "a"), Client(world, "b")
-        given = await world.groups.join(second.request())
+        await second.ask_for_id()
         joining = await start(first.join())
         assert not joining.done()
-        second.member_id = given.member_id
         assert (await second.join()).generation == (await joining).generation == 1
 
     play(story)
@@ -244,7 +233,7 @@ def test_members_that_start_together_share_the_first_generation(play):
 
 def test_the_first_generation_does_not_wait_long_for_somebody_who_was_given_an_id_and_died(play):
     async def story(world: World) -> None:
-        await world.groups.join(Client(world, "b").request())
+        await Client(world, "b").ask_for_id()
         joining = await start(Client(world, "a").join())
         await world.advance(FIRST_JOIN_GRACE_MS)
         assert (await joining).generation == 1
@@ -283,8 +272,7 @@ def test_a_full_group_turns_newcomers_away(play):
     async def story(world: World) -> None:
         clients = [Client(world, name) for name in "ab"]
         await stable(world, *clients)
-        joined = await Client(world, "c").join()
-        assert (joined.error, joined.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        assert await code_of(Client(world, "c").join()) is ErrorCode.GROUP_MAX_SIZE_REACHED
         assert world.state == "Stable"
 
     play(story, group_max_size=2)
@@ -298,7 +286,7 @@ def test_when_the_limit_was_lowered_the_last_to_join_again_goes(play):
         world.restart()
         assert world.state == "PreparingRebalance"
         first, second = await start(clients[0].join()), await start(clients[1].join())
-        assert (await clients[2].join()).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert await code_of(clients[2].join()) is ErrorCode.GROUP_MAX_SIZE_REACHED
         assert (await first).generation == (await second).generation == 2
 
     play(story)
@@ -307,8 +295,8 @@ def test_when_the_limit_was_lowered_the_last_to_join_again_goes(play):
 def test_session_timeouts_have_bounds(play):
     async def story(world: World) -> None:
         for session_ms in (5_999, 1_800_001):
-            joined = await Client(world, "a", session_ms=session_ms).join()
-            assert joined.error is ErrorCode.INVALID_SESSION_TIMEOUT
+            joining = Client(world, "a", session_ms=session_ms).join()
+            assert await code_of(joining) is ErrorCode.INVALID_SESSION_TIMEOUT
         assert world.state == "none"
 
     play(story)
@@ -317,9 +305,10 @@ def test_session_timeouts_have_bounds(play):
 def test_a_group_needs_a_name(play):
     async def story(world: World) -> None:
         client = Client(world, "a")
-        assert (await world.groups.join(client.request(group_id=""))).error is ErrorCode.INVALID_GROUP_ID
-        assert (await client.sync(group_id="")).error is ErrorCode.INVALID_GROUP_ID
-        assert world.groups.heartbeat("", "", None, 0) is ErrorCode.INVALID_GROUP_ID
+        assert await code_of(world.groups.join(client.request(group_id=""))) is ErrorCode.INVALID_GROUP_ID
+        assert await code_of(client.sync(group_id="")) is ErrorCode.INVALID_GROUP_ID
+        with pytest.raises(KafkaError, match="INVALID_GROUP_ID"):
+            world.groups.heartbeat("", "", None, 0)
 
     play(story)
 
@@ -333,7 +322,7 @@ def test_names_that_no_record_can_hold_are_refused(play):
             (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, {"protocol_type": long}),
             (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, {"protocols": (Protocol(long, b""),)}),
         ):
-            assert (await world.groups.join(client.request(**changes))).error is error
+            assert await code_of(world.groups.join(client.request(**changes))) is error
 
     play(story)
 
@@ -343,7 +332,7 @@ def test_who_does_not_ask_for_an_assignment_in_time_is_removed(play):
         clients = [Client(world, name) for name in "ab"]
         await join_together(world, *clients)
         leader, idle = sorted(clients, key=lambda client: not client.is_leader)
-        assert (await leader.assign(leader.last_join)).error is ErrorCode.NONE
+        assert await code_of(leader.assign(leader.last_join)) is ErrorCode.NONE
         for _ in range(REBALANCE_MS // 1000):
             assert leader.heartbeat() is ErrorCode.NONE
             assert idle.heartbeat() is ErrorCode.NONE  # alive, but it never asks
@@ -361,8 +350,8 @@ def test_followers_that_wait_for_a_leader_that_died_are_sent_back_to_join(play):
         follower = max(clients, key=lambda client: not client.is_leader)
         waiting = await start(follower.sync())
         await world.advance(SESSION_MS)
-        assert (await waiting).error is ErrorCode.REBALANCE_IN_PROGRESS
-        assert (await follower.join_and_sync()).error is ErrorCode.NONE
+        assert await code_of(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert await code_of(follower.join_and_sync()) is ErrorCode.NONE
 
     play(story)
 
@@ -385,7 +374,7 @@ def test_a_second_join_of_the_same_member_answers_the_first(play):
         leader, other = sorted(clients, key=lambda client: not client.is_leader)
         first = await start(world.groups.join(leader.request()))
         second = await start(world.groups.join(leader.request()))
-        assert (await first).error is ErrorCode.REBALANCE_IN_PROGRESS
+        assert await code_of(first) is ErrorCode.REBALANCE_IN_PROGRESS
         await start(other.join())
         assert (await second).generation == 2
 
@@ -396,19 +385,19 @@ def test_fencing(play):
     async def story(world: World) -> None:
         client = Client(world, "a")
         assert client.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
-        assert (await client.sync()).error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await code_of(client.sync()) is ErrorCode.UNKNOWN_MEMBER_ID
         await stable(world, client)
-        assert (await client.sync(generation=0)).error is ErrorCode.ILLEGAL_GENERATION
-        assert (await client.sync(member_id="x")).error is ErrorCode.UNKNOWN_MEMBER_ID
-        assert (await client.sync(instance_id="x")).error is ErrorCode.UNKNOWN_MEMBER_ID
-        assert (await client.sync(protocol="sticky")).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        assert (await client.sync(protocol_type="connect")).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        assert (await client.sync(protocol="range", protocol_type="consumer")).error is ErrorCode.NONE
+        assert await code_of(client.sync(generation=0)) is ErrorCode.ILLEGAL_GENERATION
+        assert await code_of(client.sync(member_id="x")) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await code_of(client.sync(instance_id="x")) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await code_of(client.sync(protocol="sticky")) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert await code_of(client.sync(protocol_type="connect")) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert await code_of(client.sync(protocol="range", protocol_type="consumer")) is ErrorCode.NONE
         client.generation = 7
         assert client.heartbeat() is ErrorCode.ILLEGAL_GENERATION
         ghost = Client(world, "b")
         ghost.member_id = "b-gone"
-        assert (await ghost.join()).error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert await code_of(ghost.join()) is ErrorCode.UNKNOWN_MEMBER_ID
 
     play(story)
 
@@ -476,7 +465,7 @@ def test_a_client_that_hangs_up_while_it_syncs_loses_its_session_if_it_stays_awa
         leader.heartbeat()
         hanging.cancel()
         await settle()
-        assert (await leader.assign(leader.last_join)).error is ErrorCode.NONE
+        assert await code_of(leader.assign(leader.last_join)) is ErrorCode.NONE
         await world.advance(SESSION_MS - 1)
         leader.heartbeat()
         assert world.state == "Stable"
@@ -492,7 +481,7 @@ def test_nothing_is_left_waiting_when_the_coordinator_stops(play):
         await stable(world, steady)
         joining = await start(Client(world, "b").join())
         world.groups.stop()
-        assert (await joining).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await code_of(joining) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await world.advance(10 * REBALANCE_MS)  # no timer is left to fire
 
     play(story)

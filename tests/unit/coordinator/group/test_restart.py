@@ -1,16 +1,15 @@
 """Killed and started again: the same groups, the same offsets, the same things pending."""
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fencepost.coordinator.group.commits import is_abandoned
+from fencepost.coordinator.group.decide import is_abandoned
 from fencepost.coordinator.group.states import State
 from fencepost.errors import ErrorCode
-from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, join_together, settle, stable, start
+from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, join_together, stable
+from tests.unit.coordinator.machine import code_of, compact, settle, start
 
 
 def test_members_go_on_in_their_generation(play):
@@ -37,7 +36,7 @@ def test_sessions_begin_anew_when_a_group_is_loaded(play):
         assert alive.heartbeat() is ErrorCode.NONE
         await world.advance(1)
         assert dead.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
-        assert (await alive.join_and_sync()).error is ErrorCode.NONE
+        assert await code_of(alive.join_and_sync()) is ErrorCode.NONE
 
     play(story)
 
@@ -105,7 +104,7 @@ def test_compaction_changes_nothing(play):
         world.end_transaction(8, commit=True)
         await client.leave()
         assert world.records() == 6
-        await world.compact()
+        await compact(world.log())
         assert world.records() == 3  # a group, and an offset for each of two partitions
         world.restart()
         assert [one.offset for one in await world.fetch(0, 1)] == [1, 4]
@@ -157,11 +156,11 @@ async def take(world: World, clients: list[Client], what: str, which: int, value
         case "leave":
             await clients[which].leave()
         case "delete group":
-            await world.groups.delete_group(GROUP)
+            await code_of(world.groups.delete_group(GROUP))
         case "time":
             await world.advance(which * 1000)
         case "compact":
-            await world.compact()
+            await compact(world.log())
 
 
 @settings(max_examples=60)
@@ -193,13 +192,11 @@ def test_whatever_happened_a_restart_finds_what_was_there(steps):
         described = world.groups.describe(GROUP)
         return shards, world.state, described
 
-    with tempfile.TemporaryDirectory() as directory:
+    async def main() -> None:
+        world = World()
+        await story(world)
+        world.groups.stop()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
 
-        async def main() -> None:
-            world = World(Path(directory))
-            await story(world)
-            world.groups.stop()
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-
-        asyncio.run(main())
+    asyncio.run(main())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.coordinator.group.subscription import topics_of
+from fencepost.coordinator.group.members import topics_of
 from tests.unit.coordinator.group.support import subscription
 
 

@@ -1,52 +1,58 @@
-"""A coordinator on logs in memory, and short words for what clients ask of it."""
+"""A transaction coordinator on its machine, and short words for what clients ask of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import random
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from fencepost.clock import ManualClock
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.decide import Outcome, Producer
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion
 from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.steps import Step
-from fencepost.errors import ErrorCode, KafkaError
-from fencepost.wire.terms import TopicPartition
-from tests.unit.coordinator.memory import MemoryTopics, Sync
-
-T = TypeVar("T")
+from fencepost.log.partition import PartitionLog
+from fencepost.wire.terms import TopicPartition, coordinator_partition
+from tests.unit.coordinator.machine import STATE_PARTITIONS, Machine, markers, outcomes, settle, write
 
 ID = "shop"
-P0: TopicPartition = ("invoices", 0)
-P1: TopicPartition = ("shipments", 1)
-OFFSETS: TopicPartition = ("__consumer_offsets", 3)
+P0 = TopicPartition("invoices", 0)
+P1 = TopicPartition("shipments", 1)
+OFFSETS = TopicPartition("__consumer_offsets", 3)
 V1, V2 = TransactionVersion.V0, TransactionVersion.V2
 COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
 
 
 @dataclass
 class Rig:
-    topics: MemoryTopics
-    clock: ManualClock = field(default_factory=ManualClock)
+    machine: Machine = field(default_factory=Machine)
     settings: TransactionSettings = field(default_factory=TransactionSettings)
     group_markers: list[tuple[str, int, int, int, bool]] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     on_step: Callable[[Step], None] | None = None
 
     def __post_init__(self) -> None:
-        self.topics.create("invoices")
-        self.topics.create("shipments")
-        self.topics.ensure_internal("__consumer_offsets")
-        self.coordinator = self._make()
+        self.clock = self.machine.clock
+        self.machine.topics.create("invoices", 2, {})
+        self.machine.topics.create("shipments", 2, {})
+        self.machine.topics.ensure_internal("__consumer_offsets")
+        self.start()
+
+    def start(self) -> None:
+        self.coordinator = TransactionCoordinator(
+            topics=self.machine.topics,
+            clock=self.clock,
+            settings=self.settings,
+            marker_appended=lambda *marker: self.group_markers.append(marker),
+            step=self._step,
+        )
         self.coordinator.start()
 
-    def restart(self, *, power_loss: bool = False) -> None:
+    def restart(self, *, power_loss: bool = False, rng: random.Random | None = None) -> None:
         """Kill it without a word and start again on what the disk has."""
         self.coordinator.stop()
-        self.topics.crash(power_loss=power_loss)
-        self.coordinator = self._make()
-        self.coordinator.start()
+        self.machine.restart(power_loss=power_loss, rng=rng)
+        self.start()
 
     async def init(self, expected: Producer | None = None, timeout_ms: int = 60_000, name: str = ID) -> Producer:
         return await self.coordinator.init_producer_id(name, timeout_ms, expected)
@@ -59,7 +65,7 @@ class Rig:
         waiting = self.coordinator.add_partitions_from_produce(ID, producer.producer_id, producer.epoch, [where])
         if waiting is not None:
             await waiting
-        self.topics.data(*where).write(producer.producer_id, producer.epoch, value)
+        write(self.machine.log(*where), producer.producer_id, producer.epoch, value)
 
     async def end(self, producer: Producer, outcome: Outcome, version: TransactionVersion) -> Producer:
         return await self.coordinator.end(ID, producer, outcome, version)
@@ -70,14 +76,18 @@ class Rig:
     def table(self) -> dict[str, Transaction]:
         return {transaction.transactional_id: transaction for transaction in self.coordinator._table}
 
-    def _make(self) -> TransactionCoordinator:
-        return TransactionCoordinator(
-            topics=self.topics,
-            clock=self.clock,
-            settings=self.settings,
-            marker_appended=lambda *marker: self.group_markers.append(marker),
-            step=self._step,
-        )
+    def state_log(self) -> PartitionLog:
+        return self.machine.log("__transaction_state", coordinator_partition(ID, STATE_PARTITIONS))
+
+    def markers(self, where: TopicPartition, producer: Producer) -> list[tuple[int, bool]]:
+        """Epoch and outcome of every marker of the producer on this partition."""
+        return markers(self.machine.log(*where), producer.producer_id)
+
+    def outcomes(self, where: TopicPartition) -> dict[bytes, str]:
+        return outcomes(self.machine.log(*where))
+
+    def has_open_transaction(self, where: TopicPartition) -> bool:
+        return bool(self.machine.log(*where).open_transactions())
 
     def _step(self, step: Step) -> None:
         self.steps.append(step)
@@ -85,11 +95,12 @@ class Rig:
             self.on_step(step)
 
 
-def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], sync: Sync = Sync.SOON) -> None:
-    """Run a scenario and see to it that it leaves nothing behind."""
+def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], *, by_hand: bool = False) -> None:
+    """Run a scenario and see to it that it leaves nothing behind. `by_hand`: the disk syncs when told to."""
 
     async def main() -> None:
-        rig = Rig(MemoryTopics(sync))
+        rig = Rig()
+        rig.machine.worker.holds = by_hand
         try:
             await scenario(rig)
         finally:
@@ -97,18 +108,3 @@ def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], sync: Sync = Sync.
             await settle()
 
     asyncio.run(main())
-
-
-async def settle(turns: int = 30) -> None:
-    """Let everything on the event loop go as far as it gets."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-
-
-async def code_of(request: Awaitable[object]) -> ErrorCode:
-    """The code with which a request is refused, or NONE."""
-    try:
-        await request
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.NONE

@@ -7,8 +7,9 @@ import pytest
 from fencepost.coordinator.txn.states import TransactionState as S
 from fencepost.coordinator.txn.steps import Step
 from fencepost.errors import ErrorCode, KafkaError
-from tests.unit.coordinator.memory import MemoryTopics, Sync
-from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig, code_of, run, settle
+from tests.fakes.forgetful_disk import PowerLost
+from tests.unit.coordinator.machine import code_of, settle, slow, start
+from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig, run
 
 
 class Killed(Exception):
@@ -35,7 +36,7 @@ def test_the_steps_come_in_their_order(outcome):
 @pytest.mark.parametrize("step", list(Step))
 def test_a_transaction_is_whole_wherever_the_broker_is_killed(step, outcome, version, power_loss):
     async def scenario() -> None:
-        rig = Rig(MemoryTopics(Sync.SOON))
+        rig = Rig()
         producer = await rig.init()
         for where in (P0, P1, OFFSETS):
             await rig.produce(producer, where)
@@ -44,33 +45,29 @@ def test_a_transaction_is_whole_wherever_the_broker_is_killed(step, outcome, ver
         def kill(reached: Step) -> None:
             if reached is step:
                 rig.on_step = None
-                # Nothing after this instant may reach a disk.
                 rig.coordinator.stop()
-                for log in rig.topics.logs.values():
-                    log.fails = True
+                rig.machine.kill()
                 raise Killed
 
         rig.on_step = kill
         answered = await _is_answered(rig.end(producer, outcome, version))
         assert answered is (step is Step.COMPLETE_DURABLE)
         await settle()
-        for log in rig.topics.logs.values():
-            log.fails = False
         rig.restart(power_loss=power_loss)
         live = rig.table()
         await settle()
 
-        partitions = [rig.topics.data(*where) for where in (P0, P1, OFFSETS)]
-        seen = {log.outcomes()[b"v"] for log in partitions}
+        partitions = (P0, P1, OFFSETS)
+        seen = {rig.outcomes(where)[b"v"] for where in partitions}
         assert len(seen) == 1, "every partition shows the same"
         decided = step >= Step.PREPARE_DURABLE or (step is Step.PREPARE_APPENDED and not power_loss)
         assert seen == ({_past_tense(outcome)} if decided else {"open"})
         assert live[ID].producer_id == producer.producer_id
 
         following = await rig.end(producer, outcome, version)
-        assert {log.outcomes()[b"v"] for log in partitions} == {_past_tense(outcome)}
+        assert {rig.outcomes(where)[b"v"] for where in partitions} == {_past_tense(outcome)}
         assert following.epoch == producer.epoch + (version is V2)
-        assert not any(log.has_open_transaction for log in partitions)
+        assert not any(rig.has_open_transaction(where) for where in partitions)
         assert rig.group_markers[-1][-1] is outcome.value
         rig.coordinator.stop()
         await settle()
@@ -85,7 +82,7 @@ def _past_tense(outcome) -> str:
 async def _is_answered(request) -> bool:
     try:
         await request
-    except (Killed, KafkaError):
+    except (Killed, PowerLost, KafkaError):
         return False
     return True
 
@@ -94,15 +91,13 @@ def test_no_marker_is_written_before_the_outcome_is_durable():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0)
-        state = rig.topics.state_log(ID)
-        state.sync_mode = Sync.BY_HAND
-        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
-        await settle()
+        disk = slow(rig.state_log())
+        ending = await start(rig.end(producer, COMMIT, V1))
         assert rig.state().state is S.PREPARE_COMMIT
-        assert rig.topics.data(*P0).markers(producer.producer_id) == []
-        state.sync()
+        assert rig.markers(P0, producer) == []
+        disk.release()
         await settle()
-        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, True)]
+        assert rig.markers(P0, producer) == [(0, True)]
         await ending
 
     run(scenario)
@@ -112,13 +107,11 @@ def test_a_transaction_is_not_over_before_every_marker_is_durable():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0, P1)
-        slow = rig.topics.data(*P1)
-        slow.sync_mode = Sync.BY_HAND
-        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
-        await settle()
+        disk = slow(rig.machine.log(*P1))
+        ending = await start(rig.end(producer, COMMIT, V1))
         assert rig.state().state is S.PREPARE_COMMIT
         assert not ending.done()
-        slow.sync()
+        disk.release()
         await ending
         assert rig.state().state is S.COMPLETE_COMMIT
 
@@ -129,12 +122,10 @@ def test_the_answer_does_not_wait_for_the_last_record():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0)
-        data = rig.topics.data(*P0)
-        data.sync_mode = Sync.BY_HAND
-        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
-        await settle()
-        rig.topics.state_log(ID).sync_mode = Sync.BY_HAND
-        data.sync()
+        disk = slow(rig.machine.log(*P0))
+        ending = await start(rig.end(producer, COMMIT, V1))
+        slow(rig.state_log())
+        disk.release()
         await ending
         assert Step.COMPLETE_DURABLE not in rig.steps
 
@@ -145,26 +136,23 @@ def test_a_partition_on_a_failing_disk_holds_up_its_own_transaction_alone():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0, P1)
-        broken = rig.topics.data(*P1)
-        broken.fails = True
-        ending = asyncio.ensure_future(code_of(rig.end(producer, COMMIT, V1)))
-        await settle()
-        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, True)]
+        with rig.machine.full_disk(rig.machine.log(*P1)):
+            ending = await start(code_of(rig.end(producer, COMMIT, V1)))
+            assert rig.markers(P0, producer) == [(0, True)]
 
-        other = await rig.init(name="other")
-        await rig.coordinator.add_partitions("other", other, [P0], V1)
-        await rig.coordinator.end("other", other, COMMIT, V1)
+            other = await rig.init(name="other")
+            await rig.coordinator.add_partitions("other", other, [P0], V1)
+            await rig.coordinator.end("other", other, COMMIT, V1)
 
-        for _ in range(4):
-            rig.clock.advance(1_600)
-            await settle()
-        assert await ending is ErrorCode.CONCURRENT_TRANSACTIONS
-        broken.fails = False
+            for _ in range(4):
+                rig.clock.advance(1_600)
+                await settle()
+            assert await ending is ErrorCode.CONCURRENT_TRANSACTIONS
         rig.clock.advance(10_000)
         await settle()
         assert rig.state().state is S.COMPLETE_COMMIT
-        assert broken.markers(producer.producer_id) == [(0, True)]
-        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, True)], "written once"
+        assert rig.markers(P1, producer) == [(0, True)]
+        assert rig.markers(P0, producer) == [(0, True)], "written once"
 
     run(scenario)
 
@@ -174,9 +162,9 @@ def test_a_topic_that_was_deleted_meanwhile_is_left_out(outcome):
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0, P1)
-        rig.topics.delete(P1[0])
+        rig.machine.topics.delete(P1[0])
         await rig.end(producer, outcome, V1)
-        assert rig.topics.data(*P0).markers(producer.producer_id) == [(0, outcome.value)]
+        assert rig.markers(P0, producer) == [(0, outcome.value)]
 
     run(scenario)
 
@@ -187,10 +175,10 @@ def test_a_partition_that_has_seen_a_newer_epoch_has_nothing_to_end():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0, P1)
-        rig.topics.data(*P0).append_marker(producer.producer_id, 9, False, 0, 2)
+        rig.machine.log(*P0).append_marker(producer.producer_id, 9, False, 0, 2)
         await rig.end(producer, COMMIT, V1)
         assert rig.state().state is S.COMPLETE_COMMIT
-        assert rig.topics.data(*P1).markers(producer.producer_id) == [(0, True)]
+        assert rig.markers(P1, producer) == [(0, True)]
 
     run(scenario)
 
@@ -199,15 +187,12 @@ def test_a_failing_log_of_the_coordinator_delays_the_end_but_does_not_lose_it():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0)
-        data, state = rig.topics.data(*P0), rig.topics.state_log(ID)
-        data.sync_mode = Sync.BY_HAND
-        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
-        await settle()
-        state.fails = True
-        data.sync()
-        await settle()
-        assert rig.state().state is S.PREPARE_COMMIT
-        state.fails = False
+        disk = slow(rig.machine.log(*P0))
+        ending = await start(rig.end(producer, COMMIT, V1))
+        with rig.machine.full_disk():
+            disk.release()
+            await settle()
+            assert rig.state().state is S.PREPARE_COMMIT
         rig.clock.advance(200)
         await ending
         assert rig.state().state is S.COMPLETE_COMMIT
@@ -230,12 +215,12 @@ def test_a_client_that_hangs_up_does_not_stop_the_end():
 
 def test_many_partitions_get_their_markers():
     async def scenario(rig: Rig) -> None:
-        rig.topics.create("wide", 250)
+        rig.machine.topics.create("wide", 250, {})
         producer = await rig.init()
         partitions = [("wide", number) for number in range(250)]
         await rig.add(producer, *partitions)
         await rig.end(producer, COMMIT, V1)
-        assert all(rig.topics.data(*where).markers(producer.producer_id) == [(0, True)] for where in partitions)
+        assert all(rig.markers(where, producer) == [(0, True)] for where in partitions)
 
     run(scenario)
 
@@ -244,7 +229,7 @@ def test_who_waits_when_the_broker_stops_is_sent_away():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0)
-        rig.topics.data(*P0).sync_mode = Sync.BY_HAND
+        slow(rig.machine.log(*P0))
         requests = [
             asyncio.ensure_future(code_of(request))
             for request in (rig.end(producer, COMMIT, V1), rig.init(), rig.add(producer, P1))

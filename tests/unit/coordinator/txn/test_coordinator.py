@@ -12,8 +12,8 @@ from fencepost.coordinator.txn.model import encode
 from fencepost.coordinator.txn.pattern import Pattern
 from fencepost.coordinator.txn.states import TransactionState as S
 from fencepost.errors import ErrorCode, KafkaError
-from tests.unit.coordinator.memory import Sync
-from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig, code_of, run, settle
+from tests.unit.coordinator.machine import code_of, settle, slow, start, write
+from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig, run
 
 # -- the two protocols ------------------------------------------------------------------------------------------------
 
@@ -25,12 +25,12 @@ def test_the_old_protocol_from_beginning_to_end(outcome):
         for _ in range(3):
             await rig.add(producer, P0, P1)
             for where in (P0, P1):
-                rig.topics.data(*where).write(*producer)
+                write(rig.machine.log(*where), *producer)
             assert await rig.end(producer, outcome, V1) == producer
             assert await rig.end(producer, outcome, V1) == producer, "a repeated EndTxn is answered alike"
         for where in (P0, P1):
-            assert rig.topics.data(*where).markers(producer.producer_id) == [(producer.epoch, outcome.value)] * 3
-            assert not rig.topics.data(*where).has_open_transaction
+            assert rig.markers(where, producer) == [(producer.epoch, outcome.value)] * 3
+            assert not rig.has_open_transaction(where)
 
     run(scenario)
 
@@ -47,7 +47,7 @@ def test_the_new_protocol_from_beginning_to_end(outcome):
             assert await rig.end(producer, outcome, V2) == following, "a repeated EndTxn is answered alike"
             producer = following
         expected = [(first.epoch + n, outcome.value) for n in (1, 2, 3)]
-        assert rig.topics.data(*P0).markers(producer.producer_id) == expected
+        assert rig.markers(P0, producer) == expected
 
     run(scenario)
 
@@ -83,7 +83,7 @@ def test_used_up_epochs_lead_on_to_a_new_producer_id():
         assert await rig.end(producer, COMMIT, V2) == following
         await rig.produce(following)
         assert (await rig.end(following, COMMIT, V2)).epoch == 1
-        assert rig.topics.data(*P0).markers(producer.producer_id) == [(32767, True)]
+        assert rig.markers(P0, producer) == [(32767, True)]
 
     run(scenario)
 
@@ -131,7 +131,7 @@ def test_a_successor_aborts_what_was_open_and_fences_its_predecessor():
         await rig.produce(old)
         new = await rig.init()
         assert new == Producer(old.producer_id, old.epoch + 2), "one epoch to fence, one for the new owner"
-        assert rig.topics.data(*P0).outcomes() == {b"v": "aborted"}
+        assert rig.outcomes(P0) == {b"v": "aborted"}
         assert await code_of(rig.add(old)) is ErrorCode.PRODUCER_FENCED
         assert await code_of(rig.produce(old)) is ErrorCode.INVALID_PRODUCER_EPOCH
         assert await code_of(rig.end(old, COMMIT, V1)) is ErrorCode.PRODUCER_FENCED
@@ -139,7 +139,7 @@ def test_a_successor_aborts_what_was_open_and_fences_its_predecessor():
         assert await code_of(rig.init(old)) is ErrorCode.PRODUCER_FENCED
         await rig.produce(new, value=b"new")
         await rig.end(new, COMMIT, V2)
-        assert rig.topics.data(*P0).outcomes() == {b"v": "aborted", b"new": "committed"}
+        assert rig.outcomes(P0) == {b"v": "aborted", b"new": "committed"}
 
     run(scenario)
 
@@ -159,71 +159,63 @@ def test_a_repeated_init_is_recognised_after_a_restart():
 
 def test_no_answer_leaves_before_its_record_is_durable():
     async def scenario(rig: Rig) -> None:
-        init = asyncio.ensure_future(rig.init())
-        await settle()
+        init = await start(rig.init())
         assert not init.done()
-        rig.topics.sync_all()
+        rig.machine.worker.release()
         producer = await init
-        first = asyncio.ensure_future(rig.add(producer, P0))
-        await settle()
-        second = asyncio.ensure_future(rig.add(producer, P0))
-        await settle()
+        first = await start(rig.add(producer, P0))
+        second = await start(rig.add(producer, P0))
         assert not first.done()
         assert not second.done(), "it rests on a record that may still be lost"
-        rig.topics.sync_all()
+        rig.machine.worker.release()
         await first
         await second
 
-    run(scenario, Sync.BY_HAND)
+    run(scenario, by_hand=True)
 
 
 def test_a_registered_partition_needs_no_waiting_once_it_is_durable():
     async def scenario(rig: Rig) -> None:
-        init = asyncio.ensure_future(rig.init())
-        await settle()
-        rig.topics.sync_all()
+        init = await start(rig.init())
+        rig.machine.worker.release()
         producer = await init
 
         def register():
             return rig.coordinator.add_partitions_from_produce(ID, *producer, [P0])
 
-        first = asyncio.ensure_future(register())
-        await settle()
-        second = asyncio.ensure_future(register())
-        await settle()
+        first = await start(register())
+        second = await start(register())
         assert not first.done() and not second.done()
-        rig.topics.sync_all()
+        rig.machine.worker.release()
         await asyncio.gather(first, second)
         assert register() is None
-        assert len(rig.topics.state_log(ID).batches) == 2
+        assert rig.state_log().log_end_offset == 2
 
-    run(scenario, Sync.BY_HAND)
+    run(scenario, by_hand=True)
 
 
 def test_a_transaction_that_timed_out_while_its_registration_was_on_the_way_takes_no_records():
     async def scenario(rig: Rig) -> None:
-        init = asyncio.ensure_future(rig.init(timeout_ms=1000))
-        await settle()
-        rig.topics.sync_all()
+        init = await start(rig.init(timeout_ms=1000))
+        rig.machine.worker.release()
         producer = await init
-        writing = asyncio.ensure_future(rig.produce(producer))
-        await settle()
+        writing = await start(rig.produce(producer))
         rig.clock.advance(20_000)
-        rig.topics.sync_all()
+        rig.machine.worker.release()
         for _ in range(5):
             await settle()
-            rig.topics.sync_all()
+            rig.machine.worker.release()
         assert await code_of(writing) is ErrorCode.INVALID_PRODUCER_EPOCH
-        assert rig.topics.data(*P0).outcomes() == {}
+        assert rig.outcomes(P0) == {}
 
-    run(scenario, Sync.BY_HAND)
+    run(scenario, by_hand=True)
 
 
 def test_requests_wait_for_a_transaction_that_is_being_ended_but_not_for_ever():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
         await rig.add(producer, P0)
-        rig.topics.data(*P0).sync_mode = Sync.BY_HAND
+        disk = slow(rig.machine.log(*P0))
         requests = [
             asyncio.ensure_future(code_of(request))
             for request in (
@@ -241,7 +233,7 @@ def test_requests_wait_for_a_transaction_that_is_being_ended_but_not_for_ever():
 
         waiting = [asyncio.ensure_future(rig.end(producer, COMMIT, V1)), asyncio.ensure_future(rig.init())]
         await settle()
-        rig.topics.data(*P0).sync()
+        disk.release()
         committed, new = await asyncio.gather(*waiting)
         assert (committed, new.epoch) == (producer, producer.epoch + 1)
 
@@ -280,11 +272,10 @@ def test_records_are_taken_only_for_partitions_that_were_registered():
         assert verify(Producer(producer.producer_id, 5), P0) is ErrorCode.INVALID_PRODUCER_EPOCH
         with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
             rig.coordinator.verify_partitions(ID, *producer, [P1], missing=ErrorCode.TRANSACTION_ABORTABLE)
-        rig.topics.data(*P0).sync_mode = Sync.BY_HAND
-        ending = asyncio.ensure_future(rig.end(producer, COMMIT, V1))
-        await settle()
+        disk = slow(rig.machine.log(*P0))
+        ending = await start(rig.end(producer, COMMIT, V1))
         assert verify(producer, P0) is ErrorCode.NOT_ENOUGH_REPLICAS, "which producers retry"
-        rig.topics.data(*P0).sync()
+        disk.release()
         await ending
         assert verify(producer, P0) is ErrorCode.INVALID_TXN_STATE, "a late Produce opens no transaction"
         rig.settings.transaction_partition_verification_enable = False
@@ -296,17 +287,15 @@ def test_records_are_taken_only_for_partitions_that_were_registered():
 def test_a_failing_log_of_the_coordinator_is_something_that_clients_retry():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init()
-        rig.topics.state_log(ID).fails = True
-        assert await code_of(rig.init()) is ErrorCode.NOT_COORDINATOR
-        assert await code_of(rig.add(producer)) is ErrorCode.NOT_COORDINATOR
-        assert await code_of(rig.produce(producer)) is ErrorCode.NOT_ENOUGH_REPLICAS
-        rig.topics.state_log(ID).fails = False
+        with rig.machine.full_disk():
+            assert await code_of(rig.init()) is ErrorCode.NOT_COORDINATOR
+            assert await code_of(rig.add(producer)) is ErrorCode.NOT_COORDINATOR
+            assert await code_of(rig.produce(producer)) is ErrorCode.NOT_ENOUGH_REPLICAS
         await rig.produce(producer)
-        rig.topics.state_log(ID).fails = True
-        assert await code_of(rig.end(producer, COMMIT, V2)) is ErrorCode.NOT_COORDINATOR
-        rig.topics.state_log(ID).fails = False
+        with rig.machine.full_disk():
+            assert await code_of(rig.end(producer, COMMIT, V2)) is ErrorCode.NOT_COORDINATOR
         await rig.end(producer, COMMIT, V2)
-        assert rig.topics.data(*P0).outcomes() == {b"v": "committed"}
+        assert rig.outcomes(P0) == {b"v": "committed"}
 
     run(scenario)
 
@@ -324,7 +313,7 @@ def test_a_timeout_aborts_and_fences():
         rig.clock.advance(10_000)
         await settle()
         assert (rig.state().state, rig.state().producer_epoch) == (S.COMPLETE_ABORT, producer.epoch + 1)
-        assert rig.topics.data(*P0).outcomes() == {b"v": "aborted"}
+        assert rig.outcomes(P0) == {b"v": "aborted"}
         assert await code_of(rig.end(producer, COMMIT, V1)) is ErrorCode.PRODUCER_FENCED
         assert await code_of(rig.end(producer, COMMIT, V2)) is ErrorCode.PRODUCER_FENCED
         assert await code_of(rig.produce(producer)) is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -350,11 +339,10 @@ def test_a_timeout_is_tried_again_when_the_log_fails():
     async def scenario(rig: Rig) -> None:
         producer = await rig.init(timeout_ms=1000)
         await rig.add(producer)
-        rig.topics.state_log(ID).fails = True
-        rig.clock.advance(20_000)
-        await settle()
-        assert rig.state().state is S.ONGOING
-        rig.topics.state_log(ID).fails = False
+        with rig.machine.full_disk():
+            rig.clock.advance(20_000)
+            await settle()
+            assert rig.state().state is S.ONGOING
         rig.clock.advance(10_000)
         await settle()
         assert rig.state().state is S.COMPLETE_ABORT

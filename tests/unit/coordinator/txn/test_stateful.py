@@ -20,8 +20,9 @@ from fencepost.coordinator.txn.states import TransactionState as S
 from fencepost.coordinator.txn.steps import Step
 from fencepost.coordinator.txn.table import TransactionTable
 from fencepost.errors import ErrorCode, KafkaError
-from tests.unit.coordinator.memory import MemoryTopics, Sync
-from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig, settle
+from tests.fakes.forgetful_disk import PowerLost
+from tests.unit.coordinator.machine import compact, settle, write
+from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig
 
 TIMEOUT_MS = 60_000
 PARTITIONS = (P0, P1, OFFSETS)
@@ -68,7 +69,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.loop.close()
 
     async def _make(self) -> Rig:
-        return Rig(MemoryTopics(Sync.SOON))
+        return Rig()
 
     def run(self, request):
         return self.loop.run_until_complete(request)
@@ -122,7 +123,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         else:
             await self.rig.add(owner.identity, where)
             self.rig.coordinator.verify_partitions(ID, *owner.identity, [where])
-            self.rig.topics.data(*where).write(*owner.identity, value)
+            write(self.rig.machine.log(*where), *owner.identity, value)
 
     @precondition(lambda self: self.owner)
     @rule(outcome=st.sampled_from(Outcome))
@@ -210,29 +211,26 @@ class CoordinatorMachine(RuleBasedStateMachine):
             if reached is step:
                 self.rig.on_step = None
                 self.rig.coordinator.stop()
-                for log in self.rig.topics.logs.values():
-                    log.fails = True
+                self.rig.machine.kill()
                 raise Killed
 
         self.rig.on_step = kill
         try:
             await self.rig.end(self.owner.identity, outcome, self.owner.version)
-        except (Killed, KafkaError):
+        except (Killed, PowerLost, KafkaError):
             pass
         await settle()
         await self._restart(power_loss)
 
     async def _restart(self, power_loss: bool) -> None:
         await settle()
-        for log in self.rig.topics.logs.values():
-            log.fails = False
         self.rig.restart(power_loss=power_loss)
         await settle()
 
     @rule()
     def the_log_is_compacted(self):
-        if "__transaction_state" in self.rig.topics.topics:
-            self.rig.topics.state_log(ID).compact()
+        if self.rig.machine.topics.get("__transaction_state") is not None:
+            self.run(compact(self.rig.state_log()))
 
     @precondition(lambda self: self.owner and self.owner.version is V2 and not self.current.values)
     @rule()
@@ -258,7 +256,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         for transaction in [*self.done, self.current]:
             for value, where in transaction.values.items():
                 assert self._seen_of(value, where) == transaction.outcome
-        assert not any(b"from a zombie" in log.outcomes() for log in self._data_logs())
+        assert not any(b"from a zombie" in self.rig.outcomes(where) for where in PARTITIONS)
 
     @invariant()
     def replaying_the_log_gives_the_state_in_memory(self):
@@ -271,18 +269,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
             assert table.prepared() == live.prepared() == []
 
     def _replay_into(self, table: TransactionTable, replay: Replay) -> None:
-        Shards("__transaction_state", self.rig.topics, lambda partition: table, self.rig.clock, replay).load()
+        Shards("__transaction_state", self.rig.machine.topics, lambda partition: table, self.rig.clock, replay).load()
 
     @invariant()
     def nothing_stays_open_that_the_coordinator_does_not_know(self):
         if not self.current.values:
-            assert not any(log.has_open_transaction for log in self._data_logs())
-
-    def _data_logs(self):
-        return [self.rig.topics.data(*where) for where in PARTITIONS]
+            assert not any(self.rig.has_open_transaction(where) for where in PARTITIONS)
 
     def _seen_of(self, value: bytes, where) -> str | None:
-        return self.rig.topics.data(*where).outcomes().get(value)
+        return self.rig.outcomes(where).get(value)
 
     def _ended(self, outcome: str) -> None:
         if self.current.values:
