@@ -12,8 +12,8 @@ from fencepost.broker.dispatch import handlers
 HEAD = """\
 # The protocol, API by API
 
-What ApiVersions announces comes from the handlers themselves (`src/fencepost/broker/handlers/`, one file per API), and
-so does this page: `python tools/protocol_page.py > docs/protocol.md`. Whatever is not listed (SASL, ACL changes,
+What ApiVersions announces comes from the handlers themselves (`src/fencepost/broker/handlers/`), and so does
+this page: `python tools/protocol_page.py > docs/protocol.md`. Whatever is not listed (SASL, ACL changes,
 quotas, the consumer protocol of KIP-848, share groups, telemetry, what brokers say to each other) is not announced,
 and a client that sends it all the same finds its connection closed and a line in the log.
 
@@ -25,8 +25,9 @@ and a client that sends it all the same finds its connection closed and a line i
 def page() -> str:
     rows = []
     for entry in handlers().values():
-        module = importlib.import_module(f"fencepost.broker.handlers.{entry.api.name}")
-        doc = module.__doc__ or ""
+        doc = entry.function.__doc__ if entry.function else None
+        if doc is None:
+            doc = importlib.import_module(f"fencepost.broker.handlers.{entry.api.name}").__doc__ or ""
         summary = " ".join(doc.split("\n\n")[0].split()).partition(": ")[2]
         rows.append(f"| {entry.key} | {entry.api.name} | {entry.first}–{entry.last} | {summary} |")
     return HEAD + "\n".join(rows) + "\n"

@@ -3,20 +3,19 @@
 Versions 0 to 3 come from clients of transaction version 1, with one transaction. From version 4 many transactions
 come at once, to be extended or (`verify_only`) looked up: a partition that is not part of its transaction is
 TRANSACTION_ABORTABLE, which the broker that asks tells its client in words that it knows. It is all or nothing within a
-transaction: one partition that does not exist, and the others are OPERATION_NOT_ATTEMPTED. Before version 2 a fenced
-producer is told INVALID_PRODUCER_EPOCH.
+transaction: one partition that does not exist, and the others are OPERATION_NOT_ATTEMPTED.
 """
 
 import asyncio
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.fencing import code_for
 from fencepost.coordinator.txn.decide import Producer
 from fencepost.coordinator.txn.model import TransactionVersion, by_topic
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import TopicPartition
 
-FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_BATCHED = 4
 
 Results = dict[TopicPartition, ErrorCode]
@@ -53,10 +52,7 @@ async def _add(call: Call, transactional_id: str, producer: Producer, partitions
     try:
         await call.broker.transactions.add_partitions(transactional_id, producer, partitions, version)
     except KafkaError as error:
-        code = error.code
-        if code is ErrorCode.PRODUCER_FENCED and call.version < FIRST_WITH_PRODUCER_FENCED:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return dict.fromkeys(partitions, code)
+        return dict.fromkeys(partitions, code_for(call, error))
     return dict.fromkeys(partitions, ErrorCode.NONE)
 
 

@@ -1,17 +1,16 @@
 """EndTxn (26): commit or abort. The answer comes when the outcome is durable on every partition of the transaction.
 
 A client that sends version 5 speaks transaction version 2 (KIP-890): its epoch is raised by every end, and the answer
-carries the producer id and epoch of its next transaction. Before version 2 a fenced producer is told
-INVALID_PRODUCER_EPOCH.
+carries the producer id and epoch of its next transaction.
 """
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.fencing import code_for
 from fencepost.coordinator.txn.decide import Outcome, Producer
 from fencepost.coordinator.txn.model import TransactionVersion
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
-FIRST_WITH_PRODUCER_FENCED = 2
 FIRST_OF_TRANSACTION_V2 = 5
 
 
@@ -27,8 +26,6 @@ async def end_txn(call: Call) -> Response:
             TransactionVersion.V2 if is_v2 else TransactionVersion.V0,
         )
     except KafkaError as error:
-        code = error.code
-        if code is ErrorCode.PRODUCER_FENCED and call.version < FIRST_WITH_PRODUCER_FENCED:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        code = code_for(call, error)
         return {"error_code": code, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
     return {"error_code": ErrorCode.NONE, "producer_id": following.producer_id, "producer_epoch": following.epoch}

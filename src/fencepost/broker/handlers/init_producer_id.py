@@ -1,12 +1,12 @@
 """InitProducerId (22): a producer id and epoch, for an idempotent producer or for a transactional id.
 
-A transactional id gets a higher epoch than ever before, which fences whoever used it; a transaction left open is
+A transactional id gets a higher epoch than ever before, which fences earlier users; a transaction left open is
 aborted first, and the answer waits for that. From version 3 a producer may say who it was (KIP-360), to go on after
-an error without fencing a successor that it does not know of. Before version 4 a fenced producer is told
-INVALID_PRODUCER_EPOCH. Version 6 (two-phase commit, KIP-939) is not offered.
+an error without fencing a successor that it does not know of. Version 6 (two-phase commit, KIP-939) is not offered.
 """
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.fencing import code_for
 from fencepost.coordinator.txn.decide import Producer
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -23,9 +23,7 @@ async def init_producer_id(call: Call) -> Response:
             request.transactional_id, request.transaction_timeout_ms, expected
         )
     except KafkaError as error:
-        code = error.code
-        if code is ErrorCode.PRODUCER_FENCED and call.version < FIRST_WITH_PRODUCER_FENCED:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        code = code_for(call, error, first_with_producer_fenced=FIRST_WITH_PRODUCER_FENCED)
         return {"error_code": code, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
     return {"error_code": ErrorCode.NONE, "producer_id": producer.producer_id, "producer_epoch": producer.epoch}
 

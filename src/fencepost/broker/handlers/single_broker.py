@@ -1,0 +1,116 @@
+"""What one broker without access control has nothing to do for: moving replicas, electing leaders, listing ACLs.
+
+Requests are checked as Kafka checks them, so that its tools report the same errors.
+"""
+
+from typing import Any
+
+from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.placement import check_replicas
+from fencepost.errors import ErrorCode, KafkaError
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+@handler(29, versions=(1, 3))
+def describe_acls(call: Call) -> Response:
+    """DescribeAcls (29): there is no access control. The answer is Kafka's when no authorizer is set up."""
+    return {
+        "error_code": ErrorCode.SECURITY_DISABLED,
+        "error_message": "No Authorizer is configured on the broker",
+        "resources": [],
+    }
+
+
+@handler(34, versions=(1, 2))
+def alter_replica_log_dirs(call: Call) -> Response:
+    """AlterReplicaLogDirs (34): there is one data directory, and every replica is in it already."""
+    results: dict[str, list[dict[str, Any]]] = {}
+    for directory in call.request.dirs:
+        for topic in directory.topics:
+            results.setdefault(topic.name, []).extend(
+                {"partition_index": index, "error_code": _move(call, directory.path, topic.name, index)}
+                for index in topic.partitions
+            )
+    return {"results": [{"topic_name": name, "partitions": found} for name, found in results.items()]}
+
+
+def _move(call: Call, path: str, topic_name: str, partition: int) -> ErrorCode:
+    topics = call.broker.topics
+    if path.rstrip("/") != str(topics.data_dir):
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    topic = topics.get(topic_name)
+    if topic is None or not 0 <= partition < topic.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+@handler(43, versions=(0, 2))
+def elect_leaders(call: Call) -> Response:
+    """ElectLeaders (43): one broker leads every partition, so no election is needed."""
+    request = call.request
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        return {"error_code": ErrorCode.INVALID_REQUEST, "replica_election_results": []}
+    results: list[dict[str, Any]]
+    if request.topic_partitions is None:  # all of them: only those that had an election are listed
+        results = [{"topic": topic.name, "partition_result": []} for topic in call.broker.topics.all()]
+    else:
+        results = [
+            {"topic": entry.topic, "partition_result": [_elect(call, entry.topic, index) for index in entry.partitions]}
+            for entry in request.topic_partitions
+        ]
+    return {"error_code": ErrorCode.NONE, "replica_election_results": results}
+
+
+def _elect(call: Call, name: str, partition: int) -> dict[str, Any]:
+    topic = call.broker.topics.get(name)
+    if topic is None:
+        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    elif not 0 <= partition < topic.partitions:
+        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition}"
+    else:
+        code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+    return {"partition_id": partition, "error_code": code, "error_message": message}
+
+
+@handler(45, versions=(0, 1))
+def alter_partition_reassignments(call: Call) -> Response:
+    """AlterPartitionReassignments (45): partitions can be assigned to this broker only, where they are already."""
+    request = call.request
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "allow_replication_factor_change": request.allow_replication_factor_change,
+        "responses": [
+            {"name": topic.name, "partitions": [_result(call, topic.name, wanted) for wanted in topic.partitions]}
+            for topic in request.topics
+        ],
+    }
+
+
+def _result(call: Call, name: str, wanted: Any) -> dict[str, Any]:
+    code, message = ErrorCode.NONE, None
+    try:
+        _reassign(call, name, wanted)
+    except KafkaError as error:
+        code, message = error.code, error.message or None
+    return {"partition_index": wanted.partition_index, "error_code": code, "error_message": message}
+
+
+def _reassign(call: Call, name: str, wanted: Any) -> None:
+    topic = call.broker.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    if not 0 <= wanted.partition_index < topic.partitions:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{wanted.partition_index}."
+        )
+    if wanted.replicas is None:  # cancel a reassignment
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    check_replicas(wanted.replicas, call.broker.node_id)
+
+
+@handler(46, versions=(0, 0))
+def list_partition_reassignments(call: Call) -> Response:
+    """ListPartitionReassignments (46): with one broker nothing moves."""
+    return {"error_code": ErrorCode.NONE, "error_message": None, "topics": []}
