@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from fencepost.coordinator.txn.model import Transaction
-from fencepost.coordinator.txn.pattern import Pattern
 from fencepost.coordinator.txn.states import BY_LABEL
 
 
@@ -15,7 +14,6 @@ class Filter:
     states: Collection[str] = ()
     producer_ids: Collection[int] = ()
     longer_than_ms: int = -1
-    pattern: Pattern | None = None
 
     @property
     def unknown_states(self) -> list[str]:
@@ -29,6 +27,4 @@ class Filter:
             return False
         if self.states and transaction.state.label not in self.states:
             return False
-        if self.longer_than_ms >= 0 and now_ms - transaction.start_ms <= self.longer_than_ms:
-            return False
-        return self.pattern is None or self.pattern.matches(transaction.transactional_id)
+        return self.longer_than_ms < 0 or now_ms - transaction.start_ms > self.longer_than_ms

@@ -265,19 +265,6 @@ def test_list_transactions(version):
     run(scenario)
 
 
-def test_list_transactions_by_pattern():
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        await rig.init()
-        await rig.init(name="till")
-        found = await send(LIST, 2, {"transactional_id_pattern": "t.*"})
-        assert [one.transactional_id for one in found.transaction_states] == ["till"]
-        refused = await send(LIST, 2, {"transactional_id_pattern": "("})
-        assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-
-    run(scenario)
-
-
 def test_describe_producers():
     async def scenario(rig: Rig) -> None:
         send = sender(rig)
