@@ -266,6 +266,12 @@ def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
         raise ConfigError(f"the DataFrame needs a column 'value'; it has {', '.join(kinds) or 'none'}")
     if topic is None and "topic" not in kinds:
         raise ConfigError("the DataFrame needs a column 'topic', or the sink a topic for all rows")
+    absent = COLUMNS.keys() - kinds.keys() - {"topic"}
+    for name in kinds:
+        if name.lower() in absent:
+            raise ConfigError(
+                f"column {name!r} would be left out: the sink knows it as {name.lower()!r}. Rename it, or drop it"
+            )
     for name, allowed in COLUMNS.items():
         if name in kinds and kinds[name] not in allowed and kinds[name] != "void":
             raise ConfigError(f"column {name!r} must be {' or '.join(allowed)}, not {kinds[name]}")
