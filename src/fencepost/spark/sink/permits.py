@@ -24,6 +24,8 @@ from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.errors import FencepostError, WriteFailed
 
 TIMEOUT_S = 30.0
+#: The driver answers once the transaction is begun, and for that it may have to wait for a broker that is restarted.
+ANSWER_TIMEOUT_S = 180.0
 MAX_LINE_BYTES = 4096
 
 
@@ -120,6 +122,7 @@ def ask(ticket: Ticket, writer: int, task: str) -> ProducerIdentity:
         with socket.create_connection((ticket.host, ticket.port), timeout=TIMEOUT_S) as connection:
             line = json.dumps({"token": ticket.token, "writer": writer, "task": task})
             connection.sendall(line.encode() + b"\n")
+            connection.settimeout(ANSWER_TIMEOUT_S)
             with connection.makefile("rb") as answers:
                 answer = json.loads(answers.readline(MAX_LINE_BYTES))
     except (OSError, ValueError) as error:

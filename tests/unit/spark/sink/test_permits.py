@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.errors import Fenced, WriteFailed
+from fencepost.spark.sink import permits
 from fencepost.spark.sink.permits import PermitDesk, Ticket, ask
 
 IDENTITY = ProducerIdentity("fencepost-shop", 7, 3, TransactionProtocol.V2)
@@ -31,6 +32,15 @@ def test_the_transaction_is_begun_by_the_first_that_asks(desk: PermitDesk) -> No
     assert not begun
     ask(ticket, 0, "1.0")
     assert begun
+
+
+def test_a_transaction_that_takes_long_to_begin_is_waited_for(
+    desk: PermitDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(permits, "TIMEOUT_S", 0.1)
+    may_begin = threading.Event()
+    threading.Timer(0.5, may_begin.set).start()
+    assert ask(desk.open(lambda: may_begin.wait(30) and IDENTITY), 0, "1.0") == IDENTITY
 
 
 def test_a_writer_that_is_started_again_may_not_write(desk: PermitDesk) -> None:
