@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.client import Cluster, TransactionProtocol
+from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.groups import CommittedOffset, all_committed_offsets, committed_offsets
 from fencepost.client.registration import END_TXN
 from fencepost.client.transaction import AbortedBy, SharedTransaction
@@ -20,6 +21,11 @@ from tests.client.workers import commit_elsewhere, write_elsewhere
 from tests.conftest import RunningBroker, unique, wait_until
 
 SOURCE = "purchases"
+#: Transactional ids that are idle for a moment are forgotten.
+FORGETTING = {
+    "transactional.id.expiration.ms": "2000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "50",
+}
 
 
 def offsets(value: int, note: str = "") -> dict[TopicPartition, CommittedOffset]:
@@ -211,6 +217,31 @@ def test_a_transaction_that_outlasts_its_timeout_says_so_and_the_next_one_works(
     write(cluster, transaction.begin(), name, ["again"])
     transaction.commit()
     assert read_settled(cluster, name) == ["again"]
+
+
+def test_an_id_that_the_cluster_has_forgotten_is_taken_again_unless_there_is_a_successor(start_broker, start):
+    broker = start_broker(FORGETTING)
+    with Cluster(broker.bootstrap) as cluster:
+        create_topics(cluster, {SOURCE: NewTopic(1)})
+        name = unique("id")
+        idle = start(name, on=cluster)
+        wait_until(lambda: idle._owner() is None, "the id is forgotten")
+        with pytest.raises((Fenced, TransactionFailed)):
+            write(cluster, idle.begin(), SOURCE, ["lost"])
+        assert idle.abort() is AbortedBy.EXPIRY
+        write(cluster, idle.begin(), SOURCE, ["once"])
+        idle.commit()
+
+        wait_until(lambda: idle._owner() is None, "the id is forgotten again")
+        successor = start(name, on=cluster)
+        write(cluster, successor.begin(), SOURCE, ["by the successor"])
+        with pytest.raises((Fenced, TransactionFailed)):
+            write(cluster, idle.begin(), SOURCE, ["lost"])
+        idle.abort()
+        with pytest.raises(Fenced):
+            idle.begin()
+        successor.commit()
+        assert read_settled(cluster, SOURCE) == ["once", "by the successor"]
 
 
 def test_an_abort_after_the_timeout_finds_it_done(cluster, topic, start):

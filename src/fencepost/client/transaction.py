@@ -69,6 +69,7 @@ NOT_BEGUN = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_
 class AbortedBy(enum.Enum):
     US = enum.auto()
     TIMEOUT = enum.auto()  #: it outlasted `transaction.timeout.ms`, and the coordinator has done it or would have
+    EXPIRY = enum.auto()  #: it never began: the coordinator has forgotten the id, which was idle for a week or so
 
 
 class _State(enum.Enum):
@@ -295,7 +296,9 @@ class SharedTransaction:
             pass  # nothing had been written, so there is nothing to abort
         elif code in FENCED and self._is_aborted(self._owner()):
             return AbortedBy.TIMEOUT
-        elif code in FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+        elif code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            return AbortedBy.EXPIRY  # an id with an open transaction is not forgotten; `reclaim` sees a successor
+        elif code in FENCED:
             raise self._fenced(code)
         else:
             raise Refused(code, f"abort of {self.identity}")

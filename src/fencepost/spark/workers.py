@@ -4,8 +4,13 @@ Workers are reused from task to task, so what a task leaves here saves the next 
 at a time; a driver, where several queries run in threads of their own, makes its clusters itself.
 """
 
+from dataclasses import replace
+
 from fencepost.client.cluster import Cluster
 from fencepost.client.settings import ClientSettings
+
+#: A cluster that has answered once may be away for so long, being restarted.
+PATIENCE_MS = 60_000
 
 _clusters: dict[ClientSettings, Cluster] = {}
 
@@ -16,3 +21,8 @@ def cluster_for(settings: ClientSettings) -> Cluster:
     if cluster is None:
         cluster = _clusters[settings] = Cluster(settings)
     return cluster
+
+
+def patient(settings: ClientSettings) -> ClientSettings:
+    """For a cluster that has answered already, though perhaps not to this process: if it is away, it is waited for."""
+    return replace(settings, bootstrap_patience_ms=PATIENCE_MS)

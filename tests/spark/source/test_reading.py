@@ -1,5 +1,6 @@
 """What a task does, on a real broker and without Spark."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +12,7 @@ from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.readers import RangesPartition, read_partition
 from fencepost.spark.source.splitting import OffsetRange
-from tests.conftest import wait_until
+from tests.conftest import RunningBroker, wait_until
 from tests.spark.source.support import delete_records, fill, options
 
 Topic = Callable[..., str]
@@ -35,6 +36,22 @@ def test_one_task_reads_several_ranges_in_order(cluster: Cluster, bootstrap: str
     found = options(bootstrap, subscribe=name, startingOffsets="earliest")
     expected = [f"{partition}-{index}" for partition in range(3) for index in range(4)]
     assert values(found, planned(cluster, found)) == expected
+
+
+def test_a_broker_that_is_restarted_between_planning_and_reading_is_waited_for(
+    start_broker: Callable[..., RunningBroker],
+):
+    broker = start_broker()
+    with Cluster(broker.bootstrap) as cluster:
+        create_topics(cluster, {"numbers": NewTopic(1)})
+        fill(broker.bootstrap, "numbers", ["1"])
+        found = options(broker.bootstrap, subscribe="numbers", startingOffsets="earliest")
+        ranges = planned(cluster, found)
+    broker.kill()
+    starting = threading.Timer(0.5, broker.start)
+    starting.start()
+    assert values(found, ranges) == ["1"]  # this process has not been connected before
+    starting.join()
 
 
 def test_records_deleted_between_planning_and_reading_are_data_loss(cluster: Cluster, bootstrap: str, topic: Topic):

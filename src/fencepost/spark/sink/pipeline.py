@@ -57,6 +57,7 @@ from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.standing import Standing
 from fencepost.spark.sink.steps import Step
 from fencepost.spark.state.plan import State
+from fencepost.spark.workers import patient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,8 +66,6 @@ logger = logging.getLogger(__name__)
 
 PAUSE_S = 0.2
 PAUSE_MAX_S = 10.0
-#: A cluster that has answered once may be away for so long, being restarted.
-PATIENCE_MS = 60_000
 
 #: A batch that outlasted its transaction twice will do it again.
 TIMEOUTS_MAX = 2
@@ -340,15 +339,19 @@ class Pipeline:
         steps.hook(Step.OFFSETS_ADDED, batch.batch_id)
         steps.hook(Step.COMMITTING, batch.batch_id)
         transaction.commit()
-        steps.hook(Step.COMMITTED, batch.batch_id)
         standing.committed(entry)
+        steps.hook(Step.COMMITTED, batch.batch_id)
 
     def _write_ledger(self, transaction: SharedTransaction, entry: LedgerEntry) -> None:
         with TransactionWriter(self._open_cluster(), transaction.identity) as writer:
             writer.write(ledger.place(self.name), ledger.blob(self.name, entry))
 
     def _cause(self, error: Exception) -> Exception:
-        """Whoever is refused may just have been too slow: a coordinator that aborts raises the epoch as well."""
+        """A pipeline that is refused need not have a successor.
+
+        It may have been too slow: a coordinator that aborts raises the epoch as well. Or it was idle for so long that
+        the cluster has forgotten its id (`transactional.id.expiration.ms`).
+        """
         transaction = self._transaction
         if not isinstance(error, Fenced) or transaction is None or not transaction.is_open:
             return error
@@ -357,6 +360,8 @@ class Pipeline:
             by = transaction.abort()
         except FencepostError:
             return error
+        if by is AbortedBy.EXPIRY:
+            return TransactionFailed(f"the cluster has forgotten {transaction.identity}, which was idle for too long")
         if by is not AbortedBy.TIMEOUT:
             return error
         return timed_out(transaction.identity, open_for_s, self.settings.transaction_timeout_ms)
@@ -422,7 +427,7 @@ class Pipeline:
         if self._cluster is None:
             cluster = Cluster(self.settings.client)
             cluster.refresh([])  # a wrong address is told at once; a broker that goes away later is waited for
-            cluster.settings = replace(self.settings.client, bootstrap_patience_ms=PATIENCE_MS)
+            cluster.settings = patient(self.settings.client)
             self._cluster = cluster
         return self._cluster
 

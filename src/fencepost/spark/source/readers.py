@@ -26,7 +26,7 @@ from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.positions import data_loss
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.splitting import OffsetRange, plan_tasks
-from fencepost.spark.workers import cluster_for
+from fencepost.spark.workers import cluster_for, patient
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ def read_partition(options: SourceOptions, partition: InputPartition) -> Iterato
 def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
     from fencepost.client.reading import read_range
 
-    cluster = cluster_for(options.client)
+    cluster = cluster_for(patient(options.client))
     try:
         if cluster.topic(wanted.where.topic).id != wanted.topic_id:  # what this worker knew is older than the plan
             cluster.forget_topic(wanted.where.topic)
