@@ -1,9 +1,6 @@
 """Produce and Fetch requests by hand, for one partition or for many."""
 
-import struct
 from typing import Any
-
-from crc32c import crc32c
 
 from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, errors
@@ -82,18 +79,3 @@ def fetch_fields(
         ],
         **options,
     }
-
-
-def recount(
-    records: bytes, *, count: int | None = None, last_delta: int | None = None, attributes: int | None = None
-) -> bytes:
-    """The batch with other numbers in its header, and a checksum that fits them."""
-    changed = bytearray(records)
-    if attributes is not None:
-        struct.pack_into(">h", changed, 21, struct.unpack_from(">h", changed, 21)[0] | attributes)
-    if last_delta is not None:
-        struct.pack_into(">i", changed, 23, last_delta)
-    if count is not None:
-        struct.pack_into(">i", changed, 57, count)
-    struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
-    return bytes(changed)

@@ -118,11 +118,6 @@ def settle(wire: Wire, topic: str, end: int) -> list[bytes | None]:
     return read_committed(wire, topic)[0]
 
 
-def commit_plainly(wire: Wire, group: str, topic: str, offset: int) -> None:
-    answer = wire.call(Key.OFFSET_COMMIT, 8, group_id=group, topics=offset_topics({(topic, 0): offset}))
-    assert errors(answer) == set()
-
-
 def committed(wire: Wire, group: str, topic: str, *, require_stable: bool = False) -> tuple[int, set[str]]:
     answer = wire.call(
         Key.OFFSET_FETCH,

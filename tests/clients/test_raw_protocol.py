@@ -314,32 +314,6 @@ class TestApiVersions:
 
 
 class TestConnection:
-    @pytest.mark.parametrize(
-        ("key", "version"), [(999, 0), (-1, 0), (Key.METADATA, 99), (Key.METADATA, -1), (Key.PRODUCE, 2)]
-    )
-    def test_an_unknown_api_or_version_closes_the_connection(self, wire: Wire, key: int, version: int) -> None:
-        wire.send_bytes(struct.pack(">ihhih", 10, key, version, 1, -1))
-        assert wire.is_closed_by_peer()
-
-    @pytest.mark.parametrize(
-        "garbage",
-        [
-            pytest.param(struct.pack(">i", 2**31 - 1), id="a frame of two gigabytes"),
-            pytest.param(struct.pack(">i", -5), id="a frame of less than nothing"),
-            pytest.param(b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", id="another protocol"),
-            pytest.param(struct.pack(">ihhih", 10, Key.METADATA, 9, 1, 3000), id="a client id beyond the frame"),
-            pytest.param(
-                struct.pack(">ihhih", 14, Key.METADATA, 1, 1, -1) + b"\x7f\xff\xff\xff", id="a list that lies"
-            ),
-        ],
-    )
-    def test_garbage_closes_its_own_connection_and_no_other(self, bootstrap: str, wire: Wire, garbage: bytes) -> None:
-        assert wire.is_open()
-        with Wire(bootstrap) as other:
-            other.send_bytes(garbage)
-            assert other.is_closed_by_peer()
-        assert wire.is_open()
-
     def test_requests_in_one_write_are_answered_in_their_order(self, wire: Wire, world: World) -> None:
         asked = [
             ("produce", 9),
@@ -350,7 +324,7 @@ class TestConnection:
             ("api_versions", 3),
             ("init_producer_id", 4),
             ("describe_configs", 4),
-        ] * 4
+        ] * 25
         frames = [
             wire.frame(Key[name.upper()], version, TestEveryApi().fields(name, version, world))
             for name, version in asked
@@ -358,14 +332,6 @@ class TestConnection:
         wire.send_bytes(b"".join(data for data, _ in frames), *(sent for _, sent in frames))
         for _, sent in frames:
             assert errors(wire.receive(sent)) == set()
-
-    def test_a_request_in_single_bytes_is_answered(self, wire: Wire) -> None:
-        fields = {"client_software_name": "raw", "client_software_version": "1"}
-        data, asked = wire.frame(Key.API_VERSIONS, 3, fields)
-        for byte in data[:-1]:
-            wire.send_bytes(bytes([byte]))
-        wire.send_bytes(data[-1:], asked)
-        assert errors(wire.receive(asked)) == set()
 
     def test_a_waiting_fetch_holds_up_only_its_own_connection(self, bootstrap: str, wire: Wire, world: World) -> None:
         waiting = wire.request(Key.FETCH, 12, fetch_fields({world.topic: {0: 0}}, max_wait_ms=15_000, min_bytes=1))

@@ -9,7 +9,6 @@ from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import fetch, produce
 from tests.clients.raw_transactions import (
     Transactional,
-    commit_plainly,
     committed,
     read_committed,
     settle,
@@ -69,47 +68,6 @@ class TestSecondProtocol:
         assert transactional.produce(name, b"a") == set()
         assert transactional.produce(name, b"b") == set()
 
-    def test_a_late_record_of_the_ended_transaction_is_refused(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic
-    ) -> None:
-        name = topic()
-        transactional.produce(name, b"a")
-        late = batch(b"late", producer=transactional.producer, sequence=1, transactional=True)
-        transactional.end(commit=False)
-        settle(wire, name, 2)
-        for version in (9, 12):
-            found = produce(wire, name, late, version, transactional_id=transactional.transactional_id)
-            assert errors(found) <= {"INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "PRODUCER_FENCED"}
-            assert errors(found)
-        assert settle(wire, name, 2) == []
-        assert fetch(wire, name).high_watermark == 2
-
-    def test_a_repeated_end_is_answered_as_the_first_was(self, transactional: Transactional, topic: MakeTopic) -> None:
-        transactional.produce(topic(), b"a")
-        first = transactional.end(move=False)
-        again = transactional.end(move=False)
-        assert errors(again) == set()
-        assert (again.producer_id, again.producer_epoch) == (first.producer_id, first.producer_epoch)
-
-    def test_a_late_end_does_not_end_the_next_transaction(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic
-    ) -> None:
-        name = topic()
-        transactional.produce(name, b"a")
-        stale = Transactional(wire, transactional.transactional_id, transactional.producer)
-        transactional.end()
-        transactional.produce(name, b"b")
-        for commit in (True, False):
-            assert errors(stale.end(commit=commit)) & {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"}
-        assert transactional.state()[0] == "Ongoing"
-        assert read_committed(wire, name)[0] == [b"a"]
-
-    def test_a_commit_of_nothing_is_refused_and_an_abort_is_not(self, transactional: Transactional) -> None:
-        assert errors(transactional.end(commit=True)) == {"INVALID_TXN_STATE"}
-        epoch = transactional.producer[1]
-        assert errors(transactional.end(commit=False)) == set()
-        assert transactional.producer[1] == epoch + 1
-
     @pytest.mark.parametrize(("isolation", "offset"), [(0, 1), (1, 0)])
     def test_the_greatest_timestamp_is_one_that_the_reader_may_see(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic, isolation: int, offset: int
@@ -139,16 +97,6 @@ class TestSecondProtocol:
     ) -> None:
         assert transactional.commit_offset("", topic(), 7) == {"INVALID_GROUP_ID"}
         assert errors(transactional.end(commit=True)) == {"INVALID_TXN_STATE"}, "nothing has been begun"
-
-    def test_aborted_offsets_are_as_if_never_sent(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic
-    ) -> None:
-        name, group = topic(), unique("group")
-        commit_plainly(wire, group, name, 3)
-        transactional.commit_offset(group, name, 7)
-        assert committed(wire, group, name) == (3, set())
-        transactional.end(commit=False)
-        assert stable(wire, group, name) == 3
 
     def test_two_partitions_of_one_request_are_both_registered(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic
@@ -198,27 +146,6 @@ class TestFirstProtocol:
             wait_until(lambda: transactional.state()[0] == "CompleteCommit", "it is complete")
         assert transactional.producer == before
 
-    @pytest.mark.parametrize(("version", "code"), [(9, "INVALID_TXN_STATE"), (11, "TRANSACTION_ABORTABLE")])
-    def test_a_record_for_an_unregistered_partition_is_refused_and_no_transaction_hangs(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic, version: int, code: str
-    ) -> None:
-        name = topic()
-        assert transactional.produce(name, b"a", version=version) == {code}
-        assert fetch(wire, name).high_watermark == 0
-        produce(wire, name, batch(b"behind"))
-        assert read_committed(wire, name) == ([b"behind"], 1)
-
-    def test_a_late_record_after_the_abort_is_refused(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic
-    ) -> None:
-        name = topic()
-        transactional.register(name)
-        transactional.produce(name, b"a", version=FIRST_PROTOCOL_PRODUCE)
-        transactional.end(commit=False, version=FIRST_PROTOCOL_END)
-        settle(wire, name, 2)
-        assert transactional.produce(name, b"late", version=FIRST_PROTOCOL_PRODUCE) == {"TRANSACTION_ABORTABLE"}
-        assert read_committed(wire, name) == ([], 2)
-
     def test_offsets_need_their_group_registered(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic
     ) -> None:
@@ -267,26 +194,6 @@ class TestVerification:
 
 
 class TestFencing:
-    def test_a_successor_aborts_what_its_predecessor_left_open(
-        self,
-        wire: Wire,
-        transactional: Transactional,
-        open_transactional: Callable[..., Transactional],
-        topic: MakeTopic,
-    ) -> None:
-        name = topic()
-        transactional.produce(name, b"zombie")
-        successor = open_transactional(transactional.transactional_id)
-        assert successor.producer[0] == transactional.producer[0]
-        assert successor.producer[1] > transactional.producer[1]
-        assert settle(wire, name, 2) == []
-        assert transactional.produce(name, b"again") & {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
-        assert errors(transactional.end()) == {"PRODUCER_FENCED"}
-        assert transactional.commit_offset(unique("group"), name, 1) & {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
-        assert successor.produce(name, b"successor") == set()
-        successor.end()
-        assert settle(wire, name, 4) == [b"successor"]
-
     def test_old_clients_are_told_of_fencing_in_words_that_they_know(
         self,
         wire: Wire,
@@ -326,29 +233,6 @@ class TestFencing:
 
 
 class TestMarkers:
-    def test_an_administrator_ends_a_transaction_on_one_partition(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic
-    ) -> None:
-        name = topic()
-        transactional.produce(name, b"hanging")
-        produce(wire, name, batch(b"behind"))
-        assert read_committed(wire, name) == ([], 0)
-        answer = wire.call(
-            Key.WRITE_TXN_MARKERS,
-            1,
-            markers=[
-                {
-                    "producer_id": transactional.producer[0],
-                    "producer_epoch": transactional.producer[1],
-                    "transaction_result": False,
-                    "topics": [{"name": name, "partition_indexes": [0]}],
-                    "coordinator_epoch": 0,
-                }
-            ],
-        )
-        assert errors(answer) == set()
-        assert read_committed(wire, name) == ([b"behind"], 3)
-
     def test_aborted_ranges_are_told_for_the_range_that_is_fetched(
         self, wire: Wire, open_transactional: Callable[..., Transactional], topic: MakeTopic
     ) -> None:
@@ -369,19 +253,3 @@ class TestMarkers:
             assert sorted(each.first_offset for each in found.aborted_transactions) == ranges, offset
             assert {each.producer_id for each in found.aborted_transactions} == {first.producer[0]}
         assert fetch(wire, name, 0, isolation_level=0).aborted_transactions is None
-
-    def test_the_producers_of_a_partition_tell_their_open_transaction(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic
-    ) -> None:
-        name = topic()
-        transactional.produce(name, b"a", b"b")
-
-        def open_at() -> int:
-            answer = wire.call(Key.DESCRIBE_PRODUCERS, 0, topics=[{"name": name, "partition_indexes": [0]}])
-            (found,) = answer.topics[0].partitions[0].active_producers
-            return found.current_txn_start_offset
-
-        assert open_at() == 0
-        transactional.end()
-        settle(wire, name, 3)
-        assert open_at() == -1

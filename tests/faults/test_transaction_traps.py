@@ -18,6 +18,7 @@ from fencepost.client.raw import (
     END_TXN_V2,
     PRODUCE_V1,
     PRODUCE_V2,
+    Partition,
     Session,
     now_ms,
     patiently,
@@ -31,7 +32,6 @@ from fencepost.wire.records import Record, decode_batch, encode_batch
 from fencepost.wire.terms import Isolation
 from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
-from tests.faults.history import Partition
 from tests.faults.observe import settled
 from tests.faults.process import BrokerProcess
 from tests.faults.raw import OFFSET_FETCH, WRITE_TXN_MARKERS, Address, Kafka
@@ -77,30 +77,41 @@ def end_v1(client: Kafka, session: Session, *, commit: bool) -> None:
 # -- hanging transactions ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+refusals = pytest.mark.parametrize(
     ("version", "expected"), [(9, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)]
 )
+
+
+@refusals
+@pytest.mark.parametrize("begun", [True, False])
 def test_a_batch_for_a_partition_outside_of_the_transaction_is_refused(
-    client: Kafka, name: str, version: int, expected: ErrorCode
+    client: Kafka, name: str, version: int, expected: ErrorCode, begun: bool
 ) -> None:
     session = start(client, name, partitions=2)
-    begin_v1(client, session, (name, 0))
+    if begun:
+        begin_v1(client, session, (name, 0))
     result = client.produce(name, 1, session.batch(name, 1, ["stray"]), transactional_id=name, version=version)
     assert result.error is expected
     assert client.read(name, 1, Isolation.READ_UNCOMMITTED).high_watermark == 0
-    end_v1(client, session, commit=False)
+    client.write(name, 1, ["behind"])
+    assert client.read(name, 1).values == ["behind"]
+    if begun:
+        end_v1(client, session, commit=False)
 
 
+@refusals
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_a_batch_that_comes_after_the_end_opens_no_hanging_transaction(client: Kafka, name: str, commit: bool) -> None:
+def test_a_batch_that_comes_after_the_end_opens_no_hanging_transaction(
+    client: Kafka, name: str, version: int, expected: ErrorCode, commit: bool
+) -> None:
     """In the first protocol the epoch is still the same: only the coordinator knows that the partition is no part."""
     session = start(client, name)
     begin_v1(client, session, (name, 0))
     client.append(session, name, 0, ["in time"], version=PRODUCE_V1)
     end_v1(client, session, commit=commit)
     settled(client, [(name, 0)], only=name)
-    late = client.produce(name, 0, session.batch(name, 0, ["late"]), transactional_id=name, version=9)
-    assert late.error is ErrorCode.INVALID_TXN_STATE
+    late = client.produce(name, 0, session.batch(name, 0, ["late"]), transactional_id=name, version=version)
+    assert late.error is expected
     settled(client, [(name, 0)], only=name)
     assert client.read(name, 0).values == (["in time"] if commit else [])
 
@@ -113,6 +124,9 @@ def test_in_the_second_protocol_a_late_batch_has_an_old_epoch(client: Kafka, nam
     assert client.end(session, commit=commit) is NONE
     settled(client, [(name, 0)], only=name)
     assert client.produce(name, 0, late, transactional_id=name, version=PRODUCE_V2).error in FENCED
+    old = client.produce(name, 0, late, transactional_id=name, version=9).error
+    assert old in {*FENCED, ErrorCode.INVALID_TXN_STATE}
+    assert client.read(name, 0).high_watermark == 2
     client.append(session, name, 0, ["next"])
     assert client.produce(name, 0, late, transactional_id=name, version=PRODUCE_V2).error in FENCED
     assert client.end(session, commit=True) is NONE
@@ -173,6 +187,8 @@ def test_an_open_transaction_can_be_aborted_by_an_administrator(client: Kafka, n
     """KIP-664: a marker by hand, as `kafka-transactions abort` writes it."""
     session = start(client, name)
     client.append(session, name, 0, ["hanging"])
+    client.write(name, 0, ["behind"])
+    assert (client.read(name, 0).values, client.read(name, 0).last_stable_offset) == ([], 0)
     state = client.producers(name, 0)[session.producer_id]
     assert state.current_txn_start_offset == 0
     marker = {
@@ -185,8 +201,8 @@ def test_an_open_transaction_can_be_aborted_by_an_administrator(client: Kafka, n
     answer = client.call(WRITE_TXN_MARKERS, 1, markers=[marker])
     assert answer.markers[0].topics[0].partitions[0].error_code == 0
     assert client.producers(name, 0)[session.producer_id].current_txn_start_offset == -1
-    assert client.read(name, 0).values == []
-    assert client.read(name, 0).last_stable_offset == 2
+    assert client.read(name, 0).values == ["behind"]
+    assert client.read(name, 0).last_stable_offset == 3
     assert client.end(session, commit=False) is NONE  # the coordinator knows nothing of that marker
     settled(client, [(name, 0)], only=name)
 
@@ -203,6 +219,7 @@ def test_a_late_end_cannot_end_the_next_transaction(client: Kafka, name: str, la
     assert client.end(session, commit=late_commit) is NONE
     client.append(session, name, 0, ["second"])
     assert client.end(before, commit=late_commit) in FENCED
+    assert client.end(before, commit=not late_commit) in {*FENCED, ErrorCode.INVALID_TXN_STATE}
     assert client.describe_transaction(name).transaction_state == "Ongoing"
     assert client.end(session, commit=not late_commit) is NONE
     settled(client, [(name, 0)], only=name)
@@ -234,7 +251,9 @@ def test_ending_nothing(client: Kafka, name: str) -> None:
     session = start(client, name)
     assert client.end(session, commit=True, version=END_TXN_V1) is ErrorCode.INVALID_TXN_STATE
     assert client.end(session, commit=True) is ErrorCode.INVALID_TXN_STATE
+    epoch = session.epoch
     assert client.end(session, commit=False) is NONE  # a client of the second protocol need not know
+    assert session.epoch == epoch + 1
 
 
 def test_sequences_of_an_ended_transaction_are_not_taken_for_a_repetition(
@@ -272,14 +291,17 @@ def test_a_zombie_can_do_nothing(client: Kafka, name: str, protocol: int) -> Non
         begin_v1(client, zombie, (name, 0))
     client.append(zombie, name, 0, ["of the zombie"], version=PRODUCE_V2 if protocol == 2 else PRODUCE_V1)
     successor = client.init_producer(name)
-    assert (successor.producer_id, successor.epoch) != (zombie.producer_id, zombie.epoch)
+    assert successor.producer_id == zombie.producer_id
+    assert successor.epoch > zombie.epoch
     settled(client, [(name, 0)], only=name)
     batch = zombie.batch(name, 0, ["late"])
     version = PRODUCE_V2 if protocol == 2 else 9
     assert client.produce(name, 0, batch, transactional_id=name, version=version).error in FENCED
     assert client.add_partitions(zombie, [(name, 0)]) in FENCED
     assert client.add_offsets(zombie, group) in FENCED
-    assert client.end(zombie, commit=True, version=5 if protocol == 2 else END_TXN_V1) in FENCED
+    offsets = client.commit_offsets_in_transaction(zombie, group, {(name, 0): 1}, version=5 if protocol == 2 else 4)
+    assert offsets in FENCED
+    assert client.end(zombie, commit=True, version=5 if protocol == 2 else END_TXN_V1) is ErrorCode.PRODUCER_FENCED
     client.append(successor, name, 0, ["of the successor"])
     assert client.produce(name, 0, batch, transactional_id=name, version=version).error in FENCED
     assert client.end(zombie, commit=False, version=5 if protocol == 2 else END_TXN_V1) in FENCED
@@ -333,17 +355,18 @@ def test_offsets_wait_for_the_outcome(client: Kafka, name: str) -> None:
     session = start(client, name)
     client.find_coordinator(name, 0)
     where = (name, 0)
+    client.commit_offset(name, *where, 3)
     client.append(session, name, 0, ["v"])
     wait_until(
         lambda: client.commit_offsets_in_transaction(session, name, {where: 7}) is NONE, "offsets join the transaction"
     )
-    assert client.committed(name, [where], require_stable=False) == {where: -1}
+    assert client.committed(name, [where], require_stable=False) == {where: 3}
     asked = [{"group_id": name, "topics": [{"name": name, "partition_indexes": [0]}]}]
     pending = client.call(OFFSET_FETCH, 8, groups=asked, require_stable=True).groups[0]
     codes = {pending.error_code, *(p.error_code for t in pending.topics for p in t.partitions)}
     assert ErrorCode.UNSTABLE_OFFSET_COMMIT in codes
     assert client.end(session, commit=False) is NONE
-    assert client.committed(name, [where]) == {where: -1}
+    assert client.committed(name, [where]) == {where: 3}
     client.append(session, name, 0, ["w"])
     assert client.commit_offsets_in_transaction(session, name, {where: 8}) is NONE
     assert client.end(session, commit=True) is NONE
