@@ -18,20 +18,36 @@ from fencepost.lab.chaos.anomaly import Kind
 from fencepost.lab.chaos.checkers import check
 from fencepost.lab.chaos.facts import READ_COMMITTED
 from fencepost.lab.chaos.history import Function, Op, Status, load
+from fencepost.lab.chaos.plan import Family
 from fencepost.lab.chaos.report import Result
 from fencepost.lab.chaos.run import Run, Settings
+from fencepost.lab.kit.brokers import Ours
 
 SECONDS = float(os.environ.get("FENCEPOST_CHAOS_SECONDS", "12"))
 
 pytestmark = pytest.mark.timeout(SECONDS + 240)
 
 
-@pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+#: Small segments, so that rolling, snapshots and compaction, of internal topics too, are part of every recovery.
+TINY = {
+    "log.index.interval.bytes": "200",
+    "internal.segment.bytes": "20000",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.delete.retention.ms": "1000",
+}
+
+
+def run(history: Path, families: frozenset[Family], **broker_settings: str) -> Result:
     given = os.environ.get("FENCEPOST_SEED")
     seed = int(given) if given else random.SystemRandom().randrange(2**31)
-    history: Path = tmp_path_factory.mktemp("chaos") / "history"
-    return Run(Settings(seconds=SECONDS, seed=seed, history=history)).execute()
+    broker = {name.replace("_", "."): value for name, value in broker_settings.items()}
+    settings = Settings(seconds=SECONDS, seed=seed, families=families, history=history)
+    return Run(settings, target=lambda directory: Ours(directory, {**TINY, **broker})).execute()
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    return run(tmp_path_factory.mktemp("chaos") / "history", frozenset(Family))
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +56,19 @@ def ops(result: Result) -> list[Op]:
     return load(result.history)
 
 
-def test_nothing_is_lost_doubled_torn_or_out_of_order_under_random_faults(result: Result) -> None:
+def test_nothing_is_lost_doubled_torn_or_out_of_order_under_random_faults(result: Result, ops: list[Op]) -> None:
     print("\n".join(result.lines()))
     assert [str(anomaly) for anomaly in result.anomalies] == [], "\n".join(result.lines())
     assert result.counts.transactions["committed"] > 50
     assert result.counts.transactions["aborted"] > 5
     assert result.counts.inputs > 50
+    odd = {op.process for op in ops if op.status is Status.OK and op.function in (Function.TXN, Function.CHURN)}
+    assert odd >= {"h1", "h2", "k1", "c1"}
+
+
+def test_nothing_is_lost_by_kills_of_a_broker_that_leaves_syncing_to_the_kernel(tmp_path: Path) -> None:
+    result = run(tmp_path / "history", frozenset({Family.KILL}), log_flush_interval_messages=str(2**63 - 1))
+    assert [str(anomaly) for anomaly in result.anomalies] == [], "\n".join(result.lines())
 
 
 # -- the same history, spoilt -----------------------------------------------------------------------------------------

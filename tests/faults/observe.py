@@ -1,19 +1,22 @@
 """What is there, as everybody can see it: waits until all transactions have ended, then reads everything."""
 
+import time
 from collections.abc import Iterable
 
+import pytest
+
 from fencepost.client.offsets import LATEST
+from fencepost.client.raw import Partition
+from fencepost.lab.chaos.checkers import check
+from fencepost.lab.chaos.history import Function, Op, Status
 from fencepost.wire.terms import Isolation
 from tests.conftest import wait_until
-from tests.faults.history import Final, Partition
 from tests.faults.raw import Kafka
 
 AT_REST = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
 
-def settled(
-    client: Kafka, partitions: Iterable[Partition], *, only: str | None = None, timeout_s: float = 20.0
-) -> None:
+def settled(client: Kafka, partitions: Iterable[Partition], *, only: str | None = None) -> None:
     """No transaction (or none of the id `only`) is open or half ended, for the coordinator and for every partition."""
 
     def unfinished() -> list[str]:
@@ -39,22 +42,34 @@ def settled(
         return not last
 
     try:
-        wait_until(at_rest, "all transactions have ended", timeout_s=timeout_s)
-    except AssertionError:
+        wait_until(at_rest, "all transactions have ended")
+    except pytest.fail.Exception:
         raise AssertionError(f"transactions that never end: {last}") from None
 
 
-def observe(
-    client: Kafka, partitions: Iterable[Partition], group_offsets: Iterable[tuple[str, Partition]] = ()
-) -> Final:
+def anomalies(
+    client: Kafka, ops: Iterable[Op], partitions: Iterable[Partition], groups: Iterable[tuple[str, Partition]] = ()
+) -> list[str]:
+    """What chaos's checkers find wrong when a history is held against what is there now.
+
+    The offsets of `groups` must be those that transactions of the history have put there.
+    """
     partitions = list(partitions)
     settled(client, partitions)
-    committed, uncommitted = {}, {}
+    seen: list[Op] = []
+
+    def log(function: Function, **data: object) -> None:
+        seen.append(Op(time.monotonic_ns(), "drain", 1, function, Status.OK, data))
+
     for topic, partition in partitions:
-        for isolation, view in ((Isolation.READ_COMMITTED, committed), (Isolation.READ_UNCOMMITTED, uncommitted)):
-            seen = client.read(topic, partition, isolation)
-            if seen.last_stable_offset != seen.high_watermark:
-                raise AssertionError(f"{topic}-{partition} is stable up to {seen.last_stable_offset} only")
-            view[topic, partition] = list(zip(seen.offsets, seen.values, strict=True))
-    offsets = {(group, where): client.committed(group, [where])[where] for group, where in group_offsets}
-    return Final(committed, uncommitted, offsets)
+        for isolation in Isolation:
+            view = client.read(topic, partition, isolation)
+            assert view.last_stable_offset == view.high_watermark, f"{topic}-{partition}"
+            records = list(zip(view.offsets, view.values, strict=True))
+            name = isolation.name.lower()
+            log(Function.DRAIN, reader="raw", isolation=name, topic=topic, partition=partition, records=records)
+    for group, where in groups:
+        began = time.monotonic_ns()
+        offset = client.committed(group, [where])[where]
+        log(Function.COMMITTED, group=group, began=began, offsets=[[*where, offset]] if offset >= 0 else [])
+    return [str(anomaly) for anomaly in check([*ops, *seen])]

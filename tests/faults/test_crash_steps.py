@@ -11,13 +11,14 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from fencepost.client.raw import IN_A_MOMENT, Session
+from fencepost.client.raw import IN_A_MOMENT, Partition, Session
 from fencepost.coordinator.txn.steps import Step
 from fencepost.errors import ConnectionLost, ErrorCode
+from fencepost.wire.terms import Isolation
 from tests.conftest import wait_until
+from tests.fakes.histories import Script, Write
 from tests.faults.conftest import MakeBroker
-from tests.faults.history import History, Outcome, Partition, Transaction, Write, anomalies
-from tests.faults.observe import observe
+from tests.faults.observe import anomalies
 from tests.faults.process import BrokerProcess
 from tests.faults.raw import Kafka
 
@@ -31,7 +32,7 @@ def step_id(step: Step) -> str:
 
 
 steps = pytest.mark.parametrize("step", Step, ids=step_id)
-outcomes = pytest.mark.parametrize("outcome", [Outcome.COMMITTED, Outcome.ABORTED], ids=["commit", "abort"])
+outcomes = pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 
 
 def crashing_broker(make_broker: MakeBroker, step: Step) -> BrokerProcess:
@@ -65,23 +66,27 @@ class RestartAtDeath:
             raise self._failure
 
 
-def writes(number: int) -> tuple[Write, ...]:
+def writes(number: int) -> list[Write]:
     """Two records for each partition, in one transaction."""
-    return tuple(Write(f"t{where[0]}{where[1]}:{number * 10 + k}", where) for where in PARTITIONS for k in (0, 1))
+    return [(*where, f"{number}.{k}") for k, where in enumerate([*PARTITIONS, *PARTITIONS])]
 
 
-def transaction(number: int, outcome: Outcome) -> Transaction:
-    return Transaction("t", writes(number), outcome, GROUP, number)
+def values(number: int, where: Partition) -> list[str]:
+    return [value for topic, partition, value in writes(number) if (topic, partition) == where]
 
 
-def check(broker: BrokerProcess, *transactions: Transaction) -> None:
+def check(broker: BrokerProcess, *commits: bool) -> None:
+    """Transactions 1, 2 and so on have ended thus, in this order."""
+    script = Script()
+    for number, commit in enumerate(commits, 1):
+        end = script.committed if commit else script.aborted
+        end("t", *writes(number), group=GROUP, offsets=[[*SOURCE, number]])
     with broker.client() as client:
-        final = observe(client, PARTITIONS, [(GROUP, SOURCE)])
-        assert anomalies(History(transactions=list(transactions)), final) == []
+        assert anomalies(client, script.ops, PARTITIONS, [(GROUP, SOURCE)]) == []
         for where in PARTITIONS:
             # What was acknowledged is in the log even if it was aborted, and in the order in which it was sent.
-            expected = [write.value for t in transactions for write in t.writes if write.partition == where]
-            assert [value for _, value in final.uncommitted[where]] == expected
+            expected = [value for number in range(1, len(commits) + 1) for value in values(number, where)]
+            assert client.read(*where, Isolation.READ_UNCOMMITTED).values == expected
 
 
 # -- the first protocol, with librdkafka ------------------------------------------------------------------------------
@@ -102,17 +107,15 @@ class Librdkafka:
         self._member = Consumer({**common, "group.id": GROUP})
         self._producer.init_transactions(30)
 
-    def run(self, number: int, outcome: Outcome) -> Transaction:
+    def run(self, number: int, *, commit: bool) -> None:
         self._producer.begin_transaction()
-        for write in writes(number):
-            topic, partition = write.partition
-            self._producer.produce(topic, write.value, partition=partition)
+        for topic, partition, value in writes(number):
+            self._producer.produce(topic, value, partition=partition)
         offsets = [TopicPartition(*SOURCE, number)]
         self._producer.send_offsets_to_transaction(offsets, self._member.consumer_group_metadata(), 30)
         assert self._producer.flush(30) == 0
-        end = self._producer.commit_transaction if outcome is Outcome.COMMITTED else self._producer.abort_transaction
+        end = self._producer.commit_transaction if commit else self._producer.abort_transaction
         _until_told(lambda: end(10))
-        return transaction(number, outcome)
 
     def close(self) -> None:
         self._member.close()
@@ -135,16 +138,16 @@ def _until_told(end: Callable[[], None]) -> None:
 
 @steps
 @outcomes
-def test_a_transaction_of_librdkafka_is_whole(make_broker: MakeBroker, step: Step, outcome: Outcome) -> None:
+def test_a_transaction_of_librdkafka_is_whole(make_broker: MakeBroker, step: Step, commit: bool) -> None:
     broker = crashing_broker(make_broker, step)
     with contextlib.closing(Librdkafka(broker)) as producer:
         restart = RestartAtDeath(broker)
-        first = producer.run(1, outcome)
+        producer.run(1, commit=commit)
         restart.wait()
-        check(broker, first)
-        second = producer.run(2, Outcome.ABORTED)
-        third = producer.run(3, Outcome.COMMITTED)
-        check(broker, first, second, third)
+        check(broker, commit)
+        producer.run(2, commit=False)
+        producer.run(3, commit=True)
+        check(broker, commit, False, True)
 
 
 # -- the second protocol, by hand -------------------------------------------------------------------------------------
@@ -152,8 +155,7 @@ def test_a_transaction_of_librdkafka_is_whole(make_broker: MakeBroker, step: Ste
 
 def write_transaction(client: Kafka, session: Session, number: int) -> None:
     for where in PARTITIONS:
-        values = [write.value for write in writes(number) if write.partition == where]
-        client.append(session, *where, values)
+        client.append(session, *where, values(number, where))
 
     def offsets_are_in() -> bool:
         code = client.commit_offsets_in_transaction(session, GROUP, {SOURCE: number})
@@ -163,13 +165,13 @@ def write_transaction(client: Kafka, session: Session, number: int) -> None:
     wait_until(offsets_are_in, "offsets join the transaction")
 
 
-def end_at_last(broker: BrokerProcess, session: Session, outcome: Outcome) -> None:
+def end_at_last(broker: BrokerProcess, session: Session, *, commit: bool) -> None:
     """EndTxn again and again, each time the same, until it is answered."""
 
     def attempt() -> bool:
         try:
             with broker.client() as client:
-                code = client.end(session, commit=outcome is Outcome.COMMITTED)
+                code = client.end(session, commit=commit)
         except ConnectionLost:
             return False
         assert code in {ErrorCode.NONE, *IN_A_MOMENT}, code
@@ -180,23 +182,23 @@ def end_at_last(broker: BrokerProcess, session: Session, outcome: Outcome) -> No
 
 @steps
 @outcomes
-def test_a_transaction_of_the_second_protocol_is_whole(make_broker: MakeBroker, step: Step, outcome: Outcome) -> None:
+def test_a_transaction_of_the_second_protocol_is_whole(make_broker: MakeBroker, step: Step, commit: bool) -> None:
     broker = crashing_broker(make_broker, step)
     with broker.client() as client:
         session = client.init_producer("t")
         write_transaction(client, session, 1)
     before = (session.producer_id, session.epoch)
     restart = RestartAtDeath(broker)
-    end_at_last(broker, session, outcome)
+    end_at_last(broker, session, commit=commit)
     restart.wait()
     assert (session.producer_id, session.epoch) == (before[0], before[1] + 1)
-    check(broker, transaction(1, outcome))
+    check(broker, commit)
     with broker.client() as client:
         write_transaction(client, session, 2)
         assert client.end(session, commit=False) is ErrorCode.NONE
         write_transaction(client, session, 3)
         assert client.end(session, commit=True) is ErrorCode.NONE
-    check(broker, transaction(1, outcome), transaction(2, Outcome.ABORTED), transaction(3, Outcome.COMMITTED))
+    check(broker, commit, False, True)
 
 
 # -- nobody comes back ------------------------------------------------------------------------------------------------
@@ -213,13 +215,13 @@ def test_a_transaction_whose_client_died_as_well_is_whole(make_broker: MakeBroke
             client.end(session, commit=True)
     broker.wait_until_dead()
     broker.start()
-    outcome = Outcome.ABORTED if step < Step.PREPARE_APPENDED else Outcome.COMMITTED
-    check(broker, transaction(1, outcome))
+    commit = step >= Step.PREPARE_APPENDED
+    check(broker, commit)
     with broker.client() as client:
         successor = client.init_producer("t")
         write_transaction(client, successor, 2)
         assert client.end(successor, commit=True) is ErrorCode.NONE
-    check(broker, transaction(1, outcome), transaction(2, Outcome.COMMITTED))
+    check(broker, commit, True)
 
 
 @pytest.mark.parametrize("step", [step for step in Step if step is not Step.ANSWERED], ids=step_id)
@@ -240,11 +242,11 @@ def test_a_transaction_that_a_successor_ends_is_whole(make_broker: MakeBroker, s
 
     successor = wait_until(attempt, "InitProducerId of the successor", timeout_s=60)
     restart.wait()
-    check(broker, transaction(1, Outcome.ABORTED))
+    check(broker, False)
     with broker.client() as client:
         late = client.produce(*PARTITIONS[0], zombie.batch(*PARTITIONS[0], ["late"]), transactional_id="t", version=12)
         assert late.error in {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
         assert client.end(zombie, commit=True) in {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
         write_transaction(client, successor, 2)
         assert client.end(successor, commit=True) is ErrorCode.NONE
-    check(broker, transaction(1, Outcome.ABORTED), transaction(2, Outcome.COMMITTED))
+    check(broker, False, True)

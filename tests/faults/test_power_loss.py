@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.client.raw import Session
+from fencepost.client.raw import Partition
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
+from fencepost.lab.chaos.history import Function, Recorder, Status
+from fencepost.lab.chaos.history import load as load_history
 from tests.conftest import wait_until
+from tests.fakes.histories import Script
 from tests.faults.conftest import MakeBroker
 from tests.faults.disks import UnreliableDisk
-from tests.faults.history import History, Outcome, Partition, Transaction, Write, anomalies
 from tests.faults.inprocess import BrokerThread
-from tests.faults.observe import observe
+from tests.faults.observe import anomalies
 from tests.faults.raw import Kafka
 from tests.faults.seeds import chosen_seed, replayable
 
@@ -41,13 +43,15 @@ class Load:
     """Writers that go on until the broker is gone, and note what they were told."""
 
     broker: BrokerThread
-    history: History = field(default_factory=History)
+    history: Path  #: a directory
     group_offsets: dict[str, int] = field(default_factory=dict)  #: acknowledged outside of transactions
     topics: list[str] = field(default_factory=list)  #: acknowledged
     rounds: int = 0
+    transactions: int = 0
     threads: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> None:
+        self.history.mkdir()
         for work in (self.write_plain, self.write_transactions, self.commit_offsets, self.create_topics):
             thread = threading.Thread(target=self._until_the_end, args=(work,), daemon=True)
             self.threads.append(thread)
@@ -66,36 +70,32 @@ class Load:
             assert not thread.is_alive()
 
     def write_plain(self, client: Kafka) -> None:
+        log = Recorder(self.history, "plain").log
         session = client.init_producer()
         for number in range(1_000_000):
-            where = PARTITIONS[number % 2]
-            write = Write(f"plain:{number}", where)
-            self.history.unacknowledged.append(write)
-            offset = client.append(session, *where, [write.value], version=9)
-            self.history.unacknowledged.remove(write)
-            self.history.acknowledged.append(Write(write.value, where, offset))
+            where, value = PARTITIONS[number % 2], f"plain.{number}"
+            log(Function.SENDS, Status.INVOKE, number=number, writes=[[*where, value]])
+            offset = client.append(session, *where, [value], version=9)
+            log(Function.SENDS, Status.OK, number=number, acked={value: offset})
             self.rounds += 1
 
     def write_transactions(self, client: Kafka) -> None:
+        log = Recorder(self.history, "t").log
         session = client.init_producer("t")
         for number in range(1_000_000):
-            writes = tuple(Write(f"t{p}:{number}", ("booked", p)) for p in (0, 1))
-            outcome = Outcome.COMMITTED if number % 3 else Outcome.ABORTED
-            told = False
-            try:
-                for write in writes:
-                    client.append(session, *write.partition, [write.value])
-                code = client.commit_offsets_in_transaction(session, "in-transactions", {SOURCE: number})
-                told = code is ErrorCode.NONE and self._end(client, session, outcome)
-            finally:
-                self.history.ended(
-                    Transaction("t", writes, outcome if told else Outcome.UNKNOWN, "in-transactions", number)
-                )
-            if not told:
+            commit = number % 3 != 0
+            writes = [["booked", partition, f"t.{number}.{partition}"] for partition in (0, 1)]
+            offsets = [[*SOURCE, number]]
+            log(Function.TXN, Status.INVOKE, number=number, writes=writes, group="in-transactions", offsets=offsets)
+            for topic, partition, value in writes:
+                client.append(session, topic, partition, [value])
+            if client.commit_offsets_in_transaction(session, "in-transactions", {SOURCE: number}):
                 return
-
-    def _end(self, client: Kafka, session: Session, outcome: Outcome) -> bool:
-        return client.end(session, commit=outcome is Outcome.COMMITTED) is ErrorCode.NONE
+            log(Function.END, Status.INVOKE, number=number, how="commit" if commit else "abort")
+            if client.end(session, commit=commit):
+                return
+            log(Function.TXN, Status.OK if commit else Status.FAIL, number=number)
+            self.transactions += 1
 
     def commit_offsets(self, client: Kafka) -> None:
         for number in range(1_000_000):
@@ -113,11 +113,9 @@ def check_survivors(disk: UnreliableDisk, data_dir: Path, load: Load) -> None:
     try:
         with broker.client() as client:
             client.init_producer("t")  # ends what was left open
-            groups = [("in-transactions", SOURCE), *((group, SOURCE) for group in load.group_offsets)]
-            final = observe(client, PARTITIONS, groups)
-            assert anomalies(load.history, final) == []
+            assert anomalies(client, load_history(load.history), PARTITIONS, [("in-transactions", SOURCE)]) == []
             for group, offset in load.group_offsets.items():
-                assert final.group_offsets[group, SOURCE] >= offset, f"{group} went back"
+                assert client.committed(group, [SOURCE])[SOURCE] >= offset, f"{group} went back"
             known = {topic.name for topic in client.metadata(None).topics}
             assert known >= set(load.topics)
             client.write("plain", 0, ["after:1"])
@@ -134,25 +132,27 @@ def check_survivors(disk: UnreliableDisk, data_dir: Path, load: Load) -> None:
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_nothing_acknowledged_is_lost_when_the_power_goes_under_load(tmp_path: Path, attempt: int) -> None:
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
     with replayable(chosen_seed()) as rng:
-        disk = UnreliableDisk(str(tmp_path))
-        load = run_until_the_power_goes(tmp_path, disk, rng)
+        disk = UnreliableDisk(str(data_dir))
+        load = run_until_the_power_goes(data_dir, tmp_path / "history", disk, rng)
         for _ in range(WRECKS):
             wreck = copy.deepcopy(disk)
             wreck.lose_power(random.Random(rng.random()))
-            check_survivors(wreck, tmp_path, load)
+            check_survivors(wreck, data_dir, load)
 
 
-def run_until_the_power_goes(data_dir: Path, disk: UnreliableDisk, rng: random.Random) -> Load:
+def run_until_the_power_goes(data_dir: Path, history: Path, disk: UnreliableDisk, rng: random.Random) -> Load:
     broker = BrokerThread(data_dir, disk, {"internal.segment.bytes": "2500"})
     try:
         with broker.client() as client:
             for topic in ("plain", "booked"):
                 client.create_topic(topic, 2)
             client.create_topic("source")
-        load = Load(broker)
+        load = Load(broker, history)
         load.start()
-        wait_until(lambda: load.rounds >= 20 and bool(load.history.transactions), "writers are at work")
+        wait_until(lambda: load.rounds >= 20 and load.transactions > 0, "writers are at work")
         disk.die_after(rng.randrange(rng.choice([50, 500, 3000])))
         wait_until(lambda: disk.is_off, "the power is gone")
     finally:
@@ -193,7 +193,7 @@ def test_an_acknowledged_write_and_commit_need_no_time_to_settle(tmp_path: Path)
 
 def test_without_forced_syncs_a_killed_process_still_loses_nothing(make_broker: MakeBroker) -> None:
     broker = make_broker(KILL_SAFE).start()
-    history = History()
+    script = Script()
     with broker.client() as client:
         for topic in ("plain", "booked"):
             client.create_topic(topic, 2)
@@ -201,18 +201,17 @@ def test_without_forced_syncs_a_killed_process_still_loses_nothing(make_broker: 
         session = client.init_producer("t")
         for number in range(50):
             where = PARTITIONS[number % 2]
-            history.acknowledged.append(Write(f"w:{number}", where, client.write(*where, [f"w:{number}"])))
-            writes = tuple(Write(f"t{p}:{number}", ("booked", p)) for p in (0, 1))
-            for write in writes:
-                client.append(session, *write.partition, [write.value])
+            script.sends("w", (*where, f"w.{number}"), **{f"w.{number}": client.write(*where, [f"w.{number}"])})
+            writes = [("booked", partition, f"t.{number}.{partition}") for partition in (0, 1)]
+            for topic, partition, value in writes:
+                client.append(session, topic, partition, [value])
             assert client.commit_offsets_in_transaction(session, "g", {SOURCE: number}) is ErrorCode.NONE
             commit = number % 3 != 0
             assert client.end(session, commit=commit) is ErrorCode.NONE
-            outcome = Outcome.COMMITTED if commit else Outcome.ABORTED
-            history.ended(Transaction("t", writes, outcome, "g", number))
+            end = script.committed if commit else script.aborted
+            end("t", *writes, group="g", offsets=[[*SOURCE, number]])
             if number % 10 == 9:
                 client.close()
                 broker.restart(kill=True)
                 client.__init__(broker.address)  # type: ignore[misc]
-        final = observe(client, PARTITIONS, [("g", SOURCE)])
-    assert anomalies(history, final) == []
+        assert anomalies(client, script.ops, PARTITIONS, [("g", SOURCE)]) == []

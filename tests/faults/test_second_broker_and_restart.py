@@ -4,6 +4,7 @@ import random
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from fencepost.client.offsets import LATEST
-from fencepost.client.raw import Session, check, now_ms
+from fencepost.client.raw import Partition, Session, check, now_ms
 from fencepost.errors import ErrorCode
 from fencepost.wire.batch import HEADER_BYTES, read_header
 from fencepost.wire.records import Record, encode_batch
 from fencepost.wire.terms import Isolation
 from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
-from tests.faults.history import Partition
-from tests.faults.observe import observe, settled
+from tests.faults.observe import settled
 from tests.faults.process import BrokerProcess, environment
 from tests.faults.raw import CREATE_TOPICS, Kafka
+from tests.faults.seeds import chosen_seed, replayable
 
 restarts = pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 DESCRIBE_CONFIGS, TOPIC_RESOURCE = 32, 2
@@ -444,4 +445,24 @@ def test_kill_after_kill_loses_nothing_even_without_time_to_sync(make_broker: Ma
         broker.restart(kill=True)
     with broker.client() as client:
         wait_until(lambda: client.read("t", 0).values == expected, "all records are there")
-        observe(client, [("t", 0)])
+        settled(client, [("t", 0)])
+
+
+def test_a_broker_killed_while_it_starts_starts_the_next_time(make_broker: MakeBroker) -> None:
+    broker = make_broker(SETTINGS).start()
+    with broker.client() as client:
+        client.create_topic("orders")
+        session = client.init_producer("t")
+        for number in range(200):
+            client.append(session, "orders", 0, [f"{number}:" + "x" * 500])
+            client.end(session, commit=number % 4 != 0)
+        expected = client.read("orders", 0).values
+    with replayable(chosen_seed()) as rng:
+        for _ in range(6):
+            broker.kill()
+            broker.launch()
+            time.sleep(rng.uniform(0, 0.4))
+        broker.kill()
+        broker.start()
+        with broker.client() as client:
+            assert client.read("orders", 0).values == expected

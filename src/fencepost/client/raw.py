@@ -202,7 +202,7 @@ class RawClient(RawConnection):
 
     def produce(
         self,
-        topic: str,
+        topic: str | bytes,
         partition: int,
         records: bytes | bytearray | None,
         *,
@@ -210,6 +210,7 @@ class RawClient(RawConnection):
         version: int = PRODUCE_V1,
         acks: int = -1,
     ) -> Produced:
+        """`topic` is an id from version 13 on."""
         answer = self.call(PRODUCE, version, **produce_fields({(topic, partition): records}, transactional_id, acks))
         result = answer.responses[0].partition_responses[0]
         return Produced(known_code(result.error_code), result.base_offset)
@@ -361,8 +362,10 @@ def visible_records(
 
 
 def produce_fields(
-    batches: Mapping[Partition, bytes | bytearray | None], transactional_id: str | None = None, acks: int = -1
+    batches: Mapping[Any, bytes | bytearray | None], transactional_id: str | None = None, acks: int = -1
 ) -> dict[str, Any]:
+    """Batches by topic, which is a name or an id, and partition."""
+    are_ids = any(isinstance(topic, bytes) for topic, _ in batches)
     entries = (
         (topic, {"index": partition, "records": None if records is None else bytes(records)})
         for (topic, partition), records in batches.items()
@@ -371,7 +374,7 @@ def produce_fields(
         "transactional_id": transactional_id,
         "acks": acks,
         "timeout_ms": 30_000,
-        "topic_data": by_topic(entries, "partition_data"),
+        "topic_data": by_topic(entries, "partition_data", "topic_id" if are_ids else "name"),
     }
 
 

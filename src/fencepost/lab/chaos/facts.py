@@ -9,7 +9,7 @@ The checkers ask nothing but `Facts`. What is decided here, once, is what a clie
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -34,6 +34,9 @@ class Place(NamedTuple):
         return f"{self.partition}@{self.offset}"
 
 
+Rank = tuple[int, int, int]
+
+
 class Outcome(enum.Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -50,6 +53,7 @@ class Write:
     value: str
     partition: Partition
     offset: int | None = None  #: where the broker said that it put it
+    key: str | None = None  #: of one process's own, on a compacted topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,40 @@ class Facts:
             for offset, value in records
         }
 
+    def superseded(self) -> set[str]:
+        """What compaction may have removed: a later value of the same key is there in the end."""
+        rank, visible = self.ranks(), self.visible()
+        written: dict[tuple[str, Partition, str], list[tuple[Rank, str]]] = defaultdict(list)
+        for transaction in self.transactions:
+            for index, write in enumerate(transaction.writes):
+                if write.key is not None:
+                    place = transaction.process, write.partition, write.key
+                    written[place].append((rank(transaction, index), write.value))
+        found: set[str] = set()
+        for values in written.values():
+            last = max((entry for entry in values if entry[1] in visible), default=None)
+            found.update(value for ranked, value in values if last is not None and ranked < last[0])
+        return found
+
+    def ranks(self) -> Callable[[Transaction, int], Rank]:
+        """The order in which a process sent its writes, through all of its incarnations.
+
+        Which incarnation of a transactional producer fenced which is not the order in which they were started: one
+        that was paused before `init_transactions` fences its successor when it wakes up. It is the order of their
+        first transactions. An incarnation with a committed record began that transaction before the next fencing, and
+        the next one could only begin after it.
+        """
+        began_ns: dict[tuple[str, int], int] = {}
+        for each in self.transactions:
+            if each.kind is Kind.TRANSACTION:
+                who = each.process, each.incarnation
+                began_ns[who] = min(each.invoked_ns, began_ns.get(who, each.invoked_ns))
+
+        def rank(transaction: Transaction, index: int) -> Rank:
+            return began_ns.get((transaction.process, transaction.incarnation), 0), transaction.number, index
+
+        return rank
+
     def everything_seen(self, isolation: str | None = None) -> Iterator[Read | Drain]:
         """All that anybody saw at any time, with any isolation or with this one."""
         for read in self.reads:
@@ -194,7 +232,7 @@ def read_history(ops: Iterable[Op]) -> Facts:
                 _add_drain(facts, drains, op)
             case Function.STUCK | Function.SURPRISE:
                 facts.complaints.append(op)
-            case Function.FAULT:
+            case Function.FAULT | Function.CHURN:
                 pass
     for of_one in transactions.values():
         _add_transaction(facts, of_one)
@@ -227,13 +265,17 @@ def _add_transaction(facts: Facts, ops: list[Op]) -> None:
     ended = next((op for op in ops if op.function is not Function.END and op.status is not Status.INVOKE), None)
     commit = next((op for op in ops if op.function is Function.END and op.data["how"] == "commit"), None)
     kind = Kind.SENDS if invoked.function is Function.SENDS else Kind.TRANSACTION
+    keys: Sequence[str | None] = data.get("keys") or [None] * len(data["writes"])
     acked: Mapping[str, int] = ended.data.get("acked", {}) if ended else {}
     transaction = Transaction(
         process=invoked.process,
         incarnation=invoked.incarnation,
         number=data["number"],
         kind=kind,
-        writes=tuple(Write(value, Partition(topic, where), acked.get(value)) for topic, where, value in data["writes"]),
+        writes=tuple(
+            Write(value, Partition(topic, where), acked.get(value), key)
+            for (topic, where, value), key in zip(data["writes"], keys, strict=True)
+        ),
         outcome=_outcome(kind, ended, commit),
         invoked_ns=invoked.time_ns,
         commit_invoked_ns=commit.time_ns if commit else None,

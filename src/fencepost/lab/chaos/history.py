@@ -10,12 +10,13 @@ call and the others after it: an operation surely lies between its two stamps.
 
     line       {"t": 123, "f": "txn", "s": "invoke", ...}       process and incarnation are in the file's name
     txn        number, writes [[topic, partition, value]...], plan; group, offsets, inputs if it commits offsets;
-               then ok (committed), fail (aborted), info; acked {value: offset}
+               keys [key...] on a compacted topic; then ok (committed), fail (aborted), info; acked {value: offset}
     end        number, how: stamped before the commit or abort is asked for
     sends      number, writes; then ok with acked {value: offset}: single records outside of transactions
     session    number, isolation, positions [[topic, partition, offset]...]: a reader starts there
     poll       session, records [[topic, partition, [[offset, value]...]]...]
     committed  group, offsets [[topic, partition, offset]...], began: what somebody was told; began is before asking
+    churn      number: a topic was made, written, read and deleted
     drain      reader, isolation, topic, partition, records, last: the end of all, read to the end
     stuck      what: something that did not come back after the faults were over
     surprise   what: an answer that no client may get
@@ -41,6 +42,7 @@ class Function(enum.StrEnum):
     SESSION = "session"
     POLL = "poll"
     COMMITTED = "committed"
+    CHURN = "churn"
     DRAIN = "drain"
     STUCK = "stuck"
     SURPRISE = "surprise"

@@ -16,6 +16,8 @@ BACKGROUND_SHARE = 0.3
 
 SHORT_TRANSACTION_TIMEOUT_MS = 3_000
 LONG_TRANSACTION_TIMEOUT_MS = 15_000
+#: Of a producer that oversleeps by itself, without a fault.
+OVERSLEPT_TRANSACTION_TIMEOUT_MS = 1_000
 SESSION_TIMEOUT_MS = 6_000
 #: Longer than any of the timeouts that it is meant to overstep, but for the long transaction timeout.
 LONG_PAUSE_S = (4.0, 9.0)
@@ -73,6 +75,9 @@ _FAMILIES = {
 class Role(enum.StrEnum):
     PRODUCER = "producer"  #: librdkafka, transactions of the first protocol
     SHARED_PRODUCER = "shared-producer"  #: our own client, the newest protocol that the cluster has (KIP-890)
+    BY_HAND = "by-hand"  #: KIP-890 without a library: also sends what is late
+    LEDGER = "ledger"  #: the same on a compacted topic
+    CHURNER = "churner"  #: makes and deletes a topic
     SENDER = "sender"  #: librdkafka, idempotent, no transactions
     LOOP = "loop"  #: librdkafka, consume-transform-produce in a group
     READER = "reader"  #: librdkafka
@@ -82,7 +87,7 @@ class Role(enum.StrEnum):
 
     @property
     def can_be_fenced(self) -> bool:
-        return self in (Role.PRODUCER, Role.SHARED_PRODUCER, Role.LOOP)
+        return self in (Role.PRODUCER, Role.SHARED_PRODUCER, Role.BY_HAND, Role.LEDGER, Role.LOOP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ class ClientSpec:
     source: str  #: what loops read: one of `topics`
     target: str  #: what they write to
     target_partitions: int
+    ledger: str  #: a compacted topic of one partition
+    churned: str  #: a topic that comes and goes
     groups: tuple[str, ...]  #: what the watcher watches
     transaction_timeout_ms: int = LONG_TRANSACTION_TIMEOUT_MS
     isolation: str = "read_committed"
@@ -110,7 +117,7 @@ class ClientSpec:
 
     @property
     def own_group(self) -> str:
-        """The group whose offset a shared producer raises with every transaction."""
+        """The group whose offset this client alone raises, with every transaction."""
         return f"{self.prefix}{self.name}"
 
 
@@ -139,6 +146,10 @@ CLIENTS: tuple[tuple[str, Role, int], ...] = (
     ("p2", Role.PRODUCER, SHORT_TRANSACTION_TIMEOUT_MS),
     ("q1", Role.SHARED_PRODUCER, LONG_TRANSACTION_TIMEOUT_MS),
     ("q2", Role.SHARED_PRODUCER, SHORT_TRANSACTION_TIMEOUT_MS),
+    ("h1", Role.BY_HAND, LONG_TRANSACTION_TIMEOUT_MS),
+    ("h2", Role.BY_HAND, OVERSLEPT_TRANSACTION_TIMEOUT_MS),
+    ("k1", Role.LEDGER, LONG_TRANSACTION_TIMEOUT_MS),
+    ("c1", Role.CHURNER, LONG_TRANSACTION_TIMEOUT_MS),
     ("s1", Role.SENDER, LONG_TRANSACTION_TIMEOUT_MS),
     ("l1", Role.LOOP, LONG_TRANSACTION_TIMEOUT_MS),
     ("l2", Role.LOOP, SHORT_TRANSACTION_TIMEOUT_MS),
@@ -151,6 +162,7 @@ CLIENTS: tuple[tuple[str, Role, int], ...] = (
 UNCOMMITTED_READER = "r2"
 TOPICS = {"orders": 2, "invoices": 2, "shipments": 1}
 SOURCE, TARGET, TARGET_PARTITIONS = "orders", "copies", 2
+LEDGER, CHURNED = "ledger", "churned"
 LOOP_GROUP = "loops"
 
 
@@ -193,7 +205,7 @@ def _may_be_long(fault: Fault) -> bool:
 def clients(seed: int, bootstrap: str, history: str, prefix: str) -> list[ClientSpec]:
     """The first incarnation of everybody."""
     topics = {prefix + name: partitions for name, partitions in TOPICS.items()}
-    shared = [name for name, role, _ in CLIENTS if role is Role.SHARED_PRODUCER]
+    with_groups = [name for name, role, _ in CLIENTS if role in (Role.SHARED_PRODUCER, Role.BY_HAND)]
     return [
         ClientSpec(
             name=name,
@@ -207,7 +219,9 @@ def clients(seed: int, bootstrap: str, history: str, prefix: str) -> list[Client
             source=prefix + SOURCE,
             target=prefix + TARGET,
             target_partitions=TARGET_PARTITIONS,
-            groups=tuple(prefix + group for group in (LOOP_GROUP, *shared)),
+            ledger=prefix + LEDGER,
+            churned=prefix + CHURNED,
+            groups=tuple(prefix + group for group in (LOOP_GROUP, *with_groups)),
             transaction_timeout_ms=timeout_ms,
             isolation="read_uncommitted" if name == UNCOMMITTED_READER else "read_committed",
         )

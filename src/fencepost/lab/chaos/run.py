@@ -33,6 +33,13 @@ RECOVERY_TIMEOUT_S = 45.0
 SILENCE_S = 30.0
 DRAIN_TIMEOUT_S = 500.0
 FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+#: As often as possible, markers and all.
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "100",
+}
 
 
 class RunFailed(FencepostError):
@@ -239,7 +246,10 @@ class Run:
     def _topics(self) -> dict[str, NewTopic]:
         spec = self._specs[0]
         topics = {**spec.topics, spec.target: spec.target_partitions}
-        return {name: NewTopic(count, configs=FOREVER) for name, count in topics.items()}
+        return {
+            spec.ledger: NewTopic(1, configs=COMPACTED),
+            **{name: NewTopic(count, configs=FOREVER) for name, count in topics.items()},
+        }
 
     def _create_topics(self) -> None:
         with Cluster(str(self._target.address)) as cluster:
@@ -249,7 +259,7 @@ class Run:
         """Of a cluster that is not ours nothing is left but what groups and transactional ids leave behind."""
         if not self._target.owns_broker:
             with Cluster(str(self._target.address)) as cluster:
-                delete_topics(cluster, self._topics())
+                delete_topics(cluster, [*self._topics(), self._specs[0].churned])
 
     def _look_at_the_log(self) -> None:
         if "Traceback (most recent call last)" in self._target.log:

@@ -27,6 +27,7 @@ SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
+    "log.cleaner.backoff.ms": "300",
 }
 #: Small segments, so that recovery has something to do. Apache Kafka takes none below 1 MiB.
 OUR_SEGMENTS = {"internal.segment.bytes": 100_000}

@@ -43,9 +43,16 @@ T = TypeVar("T")
 class Brokers:
     """Raw clients of a cluster's brokers: of the one that leads a partition, or coordinates something."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, patience_s: float = PATIENCE_S) -> None:
         self._cluster = Cluster(cluster.settings)
         self._clients: dict[Address, RawClient] = {}
+        self._patience_s = patience_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -56,19 +63,19 @@ class Brokers:
         """Ask the partition's leader; when that one is gone, look for the next one."""
         return patiently(
             lambda: ask(self.client(self._cluster.leader_address(*where))),
-            PATIENCE_S,
+            self._patience_s,
             recover=lambda: self._cluster.forget_topic(where.topic),
         )
 
     def coordinator(self, kind: Coordinates, key: str, ask: Callable[[RawClient], T]) -> T:
         return patiently(
             lambda: ask(self.client(self._cluster.coordinator(kind, key).address)),
-            PATIENCE_S,
+            self._patience_s,
             recover=lambda: self._cluster.forget_coordinator(kind, key),
         )
 
     def any(self, ask: Callable[[RawClient], T]) -> T:
-        return patiently(lambda: ask(self.client(self._cluster.any().address)), PATIENCE_S, recover=lambda: None)
+        return patiently(lambda: ask(self.client(self._cluster.any().address)), self._patience_s, recover=lambda: None)
 
     def client(self, address: Address) -> RawClient:
         client = self._clients.get(address)
@@ -77,7 +84,8 @@ class Brokers:
         return client
 
     def new_client(self, address: Address) -> RawClient:
-        return RawClient(address, timeout_s=self._cluster.settings.request_timeout_ms / 1000)
+        settings = self._cluster.settings
+        return RawClient(address, timeout_s=settings.request_timeout_ms / 1000, client_id=settings.client_id)
 
     def new_client_of_leader(self, where: TopicPartition) -> RawClient:
         return self.new_client(self._cluster.leader_address(*where))
@@ -101,8 +109,13 @@ class Sent:
 
 
 class RawProducer:
-    def __init__(self, cluster: Cluster, protocol: TransactionProtocol = TransactionProtocol.V2) -> None:
-        self._brokers = Brokers(cluster)
+    def __init__(
+        self,
+        cluster: Cluster,
+        protocol: TransactionProtocol = TransactionProtocol.V2,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._brokers = Brokers(cluster, patience_s)
         self.protocol = protocol
         self.who = Session()
 
@@ -126,10 +139,17 @@ class RawProducer:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def produce(self, where: TopicPartition, values: Sequence[bytes | str], *, sequence: int | None = None) -> Produced:
+    def produce(
+        self,
+        where: TopicPartition,
+        values: Sequence[bytes | str],
+        *,
+        sequence: int | None = None,
+        record_key: str | None = None,
+    ) -> Produced:
         """One batch; with the next sequence unless one is given. Only a batch that was written uses it up."""
         first = self.who.sequences.get(where, 0) if sequence is None else sequence
-        batch = self.who.batch(*where, values, sequence=first)
+        batch = self.who.batch(*where, values, sequence=first, record_key=record_key)
         version, name = PRODUCE_VERSION[self.protocol], self.who.transactional_id
         result = self._brokers.leader(
             where, lambda client: client.produce(*where, batch, transactional_id=name, version=version)

@@ -5,7 +5,7 @@ import pytest
 from fencepost.lab.chaos.anomaly import Kind
 from fencepost.lab.chaos.checkers import check
 from fencepost.lab.chaos.history import Function, Status
-from tests.unit.lab.chaos.histories import Script
+from tests.fakes.histories import Script
 
 UNCOMMITTED = "read_uncommitted"
 
@@ -250,6 +250,33 @@ def test_a_record_that_nobody_wrote_there_is_a_phantom(script: Script):
     found = [anomaly.text for anomaly in script.anomalies() if anomaly.kind is Kind.PHANTOM]
     assert len(found) == 2
     assert "written to a-0" in found[0] and "nobody wrote it" in found[1]
+
+
+# -- a compacted topic ------------------------------------------------------------------------------------------------
+
+
+def test_compaction_may_remove_what_a_later_value_of_the_key_supersedes(script: Script):
+    script.committed("k1", ("a", 0, "x1"), ("a", 0, "y1"), keys=["x", "y"])
+    script.committed("k1", ("a", 0, "x2"), keys=["x"])
+    script.drain("a", 0, (1, "y1"), (3, "x2"))
+    script.drain("a", 0, (0, "x1"), (1, "y1"), (3, "x2"), reader="before it was compacted")
+    assert script.anomalies() == []
+
+
+def test_the_last_committed_value_of_a_key_must_be_there(script: Script):
+    script.committed("k1", ("a", 0, "x1"), keys=["x"])
+    script.committed("k1", ("a", 0, "x2"), keys=["x"])
+    script.aborted("k1", ("a", 0, "x3"), keys=["x"])
+    script.drain("a", 0, (0, "x1"))
+    (found,) = script.anomalies()
+    assert found.kind is Kind.LOST_WRITE and "x2" in found.text
+
+
+def test_a_key_of_another_process_supersedes_nothing(script: Script):
+    script.committed("k1", ("a", 0, "x1"), keys=["x"])
+    script.committed("k2", ("a", 0, "x2"), keys=["x"])
+    script.drain("a", 0, (2, "x2"))
+    assert script.kinds() == {Kind.LOST_WRITE}
 
 
 # -- polls ------------------------------------------------------------------------------------------------------------

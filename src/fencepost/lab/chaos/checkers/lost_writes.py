@@ -1,6 +1,7 @@
 """Lost writes: what was committed, or acknowledged outside of a transaction, is there when everything is drained.
 
-A transaction whose outcome is unknown may be missing; whether it is whole is for `torn_transactions`.
+On a compacted topic a later value of the same key stands for it. A transaction whose outcome is unknown may be missing;
+whether it is whole is for `torn_transactions`.
 """
 
 from collections.abc import Iterator
@@ -12,10 +13,10 @@ from fencepost.lab.chaos.facts import Facts, Outcome
 def check(facts: Facts) -> Iterator[Anomaly]:
     if not facts.drains:
         return
-    visible = facts.visible()
+    found = facts.visible().keys() | facts.superseded()
     for transaction in facts.transactions:
         owed = [write for write in transaction.writes if transaction.outcome_of(write) is Outcome.COMMITTED]
-        lost = [write for write in owed if write.value not in visible]
+        lost = [write for write in owed if write.value not in found]
         if lost:
             what = ", ".join(f"{write.value} on {write.partition} (acked at {write.offset})" for write in lost)
             text = f"{len(lost)} of {len(owed)} writes of {transaction} are gone: {what}"

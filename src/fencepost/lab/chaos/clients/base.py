@@ -51,7 +51,11 @@ class Client(ABC):
         return self.stopping and time.monotonic() - self._stop_asked_s > LAST_CALL_S
 
     def rest(self, mean_s: float) -> None:
-        self._stop.wait(min(self.rng.expovariate(1 / mean_s), 10 * mean_s))
+        self.sleep(min(self.rng.expovariate(1 / mean_s), 10 * mean_s))
+
+    def sleep(self, seconds: float) -> None:
+        """Unless told to stop."""
+        self._stop.wait(seconds)
 
     def choose_writes(self, number: int) -> list[tuple[str, int, str]]:
         """Topic, partition and value of every write of a transaction: several to several partitions."""

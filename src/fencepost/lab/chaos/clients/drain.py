@@ -38,7 +38,7 @@ class Drain(Client):
 
     def _settle(self, connected: Cluster) -> tuple[Ends, Ends]:
         """LSO and high watermark of every partition, once they are the same; or as they are when they stay apart."""
-        partitions = [terms.TopicPartition(*where) for where in everything(self.spec)]
+        partitions = [terms.TopicPartition(*where) for where in (*everything(self.spec), (self.spec.ledger, 0))]
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
             try:

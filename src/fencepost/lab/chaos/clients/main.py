@@ -18,6 +18,14 @@ def make(spec: ClientSpec) -> Client:
             from fencepost.lab.chaos.clients.shared_producer import SharedProducer
 
             return SharedProducer(spec)
+        case Role.BY_HAND | Role.LEDGER:
+            from fencepost.lab.chaos.clients.by_hand import ByHand, Ledger
+
+            return ByHand(spec) if spec.role is Role.BY_HAND else Ledger(spec)
+        case Role.CHURNER:
+            from fencepost.lab.chaos.clients.churner import Churner
+
+            return Churner(spec)
         case Role.LOOP:
             from fencepost.lab.chaos.clients.loop import Loop
 

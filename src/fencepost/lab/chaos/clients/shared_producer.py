@@ -14,6 +14,7 @@ from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ClientError, Fenced, InvariantBroken, OutcomeUnknown, TransactionFailed, WriteFailed
 from fencepost.lab.chaos.clients.base import Client, StartAgain
 from fencepost.lab.chaos.clients.producers import ABORT_SHARE, LINGER_MAX_S, LINGER_SHARE, Writes
+from fencepost.lab.chaos.clients.watcher import cluster_settings
 from fencepost.lab.chaos.history import Function, Status
 from fencepost.wire.records import Record, encode_batch
 from fencepost.wire.terms import TopicPartition
@@ -21,15 +22,7 @@ from fencepost.wire.terms import TopicPartition
 
 class SharedProducer(Client):
     def run(self) -> None:
-        settings = {
-            "bootstrap.servers": self.spec.bootstrap,
-            "client.id": self.spec.name,
-            "request.timeout.ms": 2500,
-            "default.api.timeout.ms": 10_000,
-            "socket.connection.setup.timeout.ms": 1500,
-            "retry.backoff.max.ms": 300,
-        }
-        with Cluster(settings) as cluster:
+        with Cluster(cluster_settings(self.spec)) as cluster:
             transaction = SharedTransaction(
                 cluster, self.spec.prefix + self.spec.name, timeout_ms=self.spec.transaction_timeout_ms
             )

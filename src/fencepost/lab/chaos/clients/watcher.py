@@ -13,16 +13,21 @@ from fencepost.wire.terms import TopicPartition
 PAUSE_S = 0.2
 
 
+def cluster_settings(spec: ClientSpec) -> dict[str, object]:
+    """Of our own client, for a network that is often bad."""
+    return {
+        "bootstrap.servers": spec.bootstrap,
+        "client.id": spec.name,
+        "request.timeout.ms": 2500,
+        "default.api.timeout.ms": 10_000,
+        "socket.connection.setup.timeout.ms": 1500,
+        "retry.backoff.max.ms": 300,
+    }
+
+
 class Watcher(Client):
     def run(self) -> None:
-        settings = {
-            "bootstrap.servers": self.spec.bootstrap,
-            "client.id": self.spec.name,
-            "request.timeout.ms": 2500,
-            "default.api.timeout.ms": 5000,
-            "socket.connection.setup.timeout.ms": 1500,
-        }
-        with Cluster(settings) as cluster:
+        with Cluster(cluster_settings(self.spec)) as cluster:
             while not self.stopping:
                 try:
                     observe(cluster, self.spec, self.history)

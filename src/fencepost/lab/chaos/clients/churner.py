@@ -1,0 +1,95 @@
+"""Makes a topic, writes to it, reads it, deletes it, and again under the same name: nothing may be lost or come back.
+
+Its topic is gone before the end of the run, so it judges what it reads on the spot. It names the topic by its id in all
+that changes something: a request that the network held back must not reach the next topic of that name. A broker that
+takes no ids in Produce is left alone.
+"""
+
+import time
+from collections.abc import Sequence
+
+from fencepost.client import Cluster
+from fencepost.client.admin import DELETE_TOPICS, FIRST_DELETE_WITH_IDS, NewTopic, create_topics
+from fencepost.client.raw import RawClient, Session, check
+from fencepost.client.registration import PRODUCE
+from fencepost.errors import ClientError, ErrorCode
+from fencepost.lab.chaos.clients.base import Client, StartAgain
+from fencepost.lab.chaos.clients.watcher import cluster_settings
+from fencepost.lab.chaos.history import Function, Status
+from fencepost.lab.kit.raw import Brokers
+from fencepost.wire.produce import FIRST_WITH_TOPIC_IDS
+from fencepost.wire.terms import Isolation, TopicPartition
+
+PATIENCE_S = 10.0
+#: How long a topic may be seen after its deletion was acknowledged.
+GONE_WITHIN_S = 20.0
+
+
+class Churner(Client):
+    def run(self) -> None:
+        self._where = TopicPartition(self.spec.churned, 0)
+        self._gone: set[bytes] = set()
+        number = 0
+        try:
+            with (
+                Cluster(cluster_settings(self.spec)) as self._cluster,
+                Brokers(self._cluster, PATIENCE_S) as self._brokers,
+            ):
+                takes_ids = self._cluster.any().speaks(PRODUCE, FIRST_WITH_TOPIC_IDS)
+                for topic in self._cluster.refresh([self.spec.churned], missing_ok=True).values():
+                    self._delete(topic.id)  # what a predecessor left
+                while not self.stopping:
+                    number += 1
+                    if takes_ids:
+                        self._churn(number)
+                    self.history.log(Function.CHURN, Status.OK, number=number)
+                    self.rest(0.05)
+        except ClientError as error:
+            raise StartAgain(str(error)) from error
+
+    def _churn(self, number: int) -> None:
+        topic_id = self._create()
+        self._expect([], "in a new topic")
+        session = self._brokers.any(lambda client: client.try_init())
+        values = [self.value(number, index) for index in range(self.rng.randint(1, 5))]
+        for value in values:
+            self._produce(session, topic_id, value)
+        self._expect(values, "after they were acknowledged")
+        self._delete(topic_id)
+
+    def _create(self) -> bytes:
+        deadline_s = time.monotonic() + GONE_WITHIN_S
+        while True:
+            create_topics(self._cluster, {self.spec.churned: NewTopic(1)})
+            topic_id = self._cluster.refresh([self.spec.churned])[self.spec.churned].id
+            if topic_id not in self._gone:
+                return topic_id
+            if time.monotonic() > deadline_s:
+                self._surprise("a topic that was deleted is still there")
+                raise StartAgain("it cannot be made again")
+            time.sleep(0.05)
+
+    def _produce(self, session: Session, topic_id: bytes, value: str) -> None:
+        batch = session.batch(*self._where, [value])
+
+        def ask(client: RawClient) -> ErrorCode:
+            return client.produce(topic_id, 0, batch, version=FIRST_WITH_TOPIC_IDS).error
+
+        check(self._brokers.leader(self._where, ask), f"Produce {self._where}")
+
+    def _expect(self, values: Sequence[str], when: str) -> None:
+        found = self._brokers.leader(self._where, lambda client: client.read(*self._where, Isolation.READ_UNCOMMITTED))
+        if found.values != values:
+            self._surprise(f"{found.values} instead of {values} {when}")
+
+    def _delete(self, topic_id: bytes) -> None:
+        fields = {"topics": [{"name": None, "topic_id": topic_id}], "timeout_ms": 2000}
+        answer = self._cluster.call("delete topic", DELETE_TOPICS, fields, lowest=FIRST_DELETE_WITH_IDS)
+        code = answer.responses[0].error_code
+        if code != ErrorCode.UNKNOWN_TOPIC_ID:  # the answer to the first attempt was lost
+            check(code, f"DeleteTopics {self.spec.churned}")
+        self._gone.add(topic_id)
+        self._cluster.forget_topic(self.spec.churned)
+
+    def _surprise(self, what: str) -> None:
+        self.history.log(Function.SURPRISE, Status.INFO, what=what)
