@@ -8,12 +8,13 @@ import contextlib
 import enum
 import socket
 import struct
-import threading
-from typing import Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 from fencepost.client import Cluster
 from fencepost.client.connection import Connection
 from fencepost.client.settings import Address
+from tests.fakes.frames import HANG_UP, FrameServer, Respond, read_frame
 
 
 class Loses(enum.Enum):
@@ -34,7 +35,7 @@ class Network:
 
     def __exit__(self, *_: object) -> None:
         for proxy in self._proxies.values():
-            proxy.close()
+            proxy.__exit__()
 
     def lose(self, api_key: int, what: Loses) -> None:
         """Every request of this kind, until `heal`."""
@@ -49,56 +50,26 @@ class Network:
         return self._proxies[broker].address
 
 
-class Proxy:
+class Proxy(FrameServer):
     def __init__(self, network: Network, target: Address) -> None:
         self._network = network
         self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = Address(*self._listener.getsockname())
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[Respond]:
+        with socket.create_connection(self._target) as broker:
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError, struct.error), client, socket.create_connection(self._target) as broker:
-            while True:
-                request = _frame(client)
-                loses = self._network.loses.get(struct.unpack_from(">h", request, 4)[0])
+            def pass_on(request: bytes) -> Any:
+                loses = self._network.loses.get(struct.unpack_from(">h", request)[0])
+                self._network.lost += loses is not None
                 if loses is Loses.REQUEST:
-                    self._network.lost += 1
-                    return
-                broker.sendall(request)
-                answer = _frame(broker)
-                if loses is Loses.ANSWER:
-                    self._network.lost += 1
-                    return
-                client.sendall(answer)
+                    return HANG_UP
+                broker.sendall(struct.pack(">i", len(request)) + request)
+                answer = read_frame(broker)
+                return HANG_UP if loses is Loses.ANSWER else struct.pack(">i", len(answer)) + answer
 
-
-def _frame(stream: socket.socket) -> bytes:
-    head = _exactly(stream, 4)
-    return head + _exactly(stream, struct.unpack(">i", head)[0])
-
-
-def _exactly(stream: socket.socket, count: int) -> bytes:
-    out = b""
-    while len(out) < count:
-        got = stream.recv(count - len(out))
-        if not got:
-            raise ConnectionResetError
-        out += got
-    return out
+            yield pass_on
 
 
 class ProxiedCluster(Cluster):

@@ -4,17 +4,12 @@ A script is a function `(api key, request) -> answer`: a dict of fields, `HANG_U
 broker would answer (ApiVersions, Metadata with one partition, FindCoordinator: itself). What was asked is kept.
 """
 
-import contextlib
-import socket
-import struct
-import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
 from fencepost.wire import messages
 from fencepost.wire.frame import API_VERSIONS_KEY, encode_response, read_request_header, skip_tags
-
-HANG_UP, SILENCE = object(), object()
+from tests.fakes.frames import FrameServer
 
 METADATA, FIND_COORDINATOR = 3, 10
 TOPIC, TOPIC_ID = "t", bytes(range(16))
@@ -26,7 +21,7 @@ def say_nothing_special(_api_key: int, _request: Any) -> Any:
     return None
 
 
-class ScriptedBroker:
+class ScriptedBroker(FrameServer):
     def __init__(
         self,
         script: Script = say_nothing_special,
@@ -36,63 +31,20 @@ class ScriptedBroker:
     ) -> None:
         self.script = script
         self.asked: list[tuple[int, Any]] = []
-        self.connections = 0
         self._transaction_version = transaction_version
         self._versions = dict(versions or {})
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
+        self.port = self.address.port
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
-        self._listener.close()
-        self.hang_up()
-
-    def hang_up(self) -> None:
-        for connection in self._open:
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
-        self._open.clear()
+        return str(self.address)
 
     def keys(self) -> list[int]:
         """The API keys of what was asked, without what every client asks first."""
         return [key for key, _ in self.asked if key not in (API_VERSIONS_KEY, METADATA, FIND_COORDINATOR)]
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self._open.append(connection)
-            self.connections += 1
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            with connection, connection.makefile("rb") as stream:
-                while head := stream.read(4):
-                    frame = stream.read(struct.unpack(">i", head)[0])
-                    answer = self._answer(frame)
-                    if answer is HANG_UP:
-                        connection.shutdown(socket.SHUT_RDWR)
-                        return
-                    if answer is not SILENCE:
-                        connection.sendall(answer)
-        except (OSError, ValueError):
-            return
-
-    def _answer(self, frame: bytes) -> Any:
+    def respond(self, frame: bytes) -> Any:
         header = read_request_header(frame)
         api = messages.api(header.api_key)
         body = skip_tags(frame, header.body) if header.version in api.request.flexible else header.body

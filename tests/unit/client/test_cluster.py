@@ -9,7 +9,8 @@ import pytest
 from fencepost.client import Cluster
 from fencepost.client.cluster import Coordinates
 from fencepost.errors import BootstrapFailed, ConnectionLost, ErrorCode, GaveUp, Refused, TopicNotFound
-from tests.unit.client.scripted import FIND_COORDINATOR, HANG_UP, METADATA, TOPIC_ID, ScriptedBroker, settings
+from tests.fakes.frames import HANG_UP
+from tests.unit.client.scripted import FIND_COORDINATOR, METADATA, TOPIC_ID, ScriptedBroker, settings
 
 HEARTBEAT = 12
 

@@ -12,7 +12,8 @@ from fencepost.client.connection import Connection
 from fencepost.client.settings import Address, ClientSettings
 from fencepost.errors import ConnectionLost, InvariantBroken, Unsupported
 from tests.conftest import wait_until
-from tests.unit.client.scripted import HANG_UP, METADATA, SILENCE, ScriptedBroker, settings
+from tests.fakes.frames import HANG_UP, SILENCE
+from tests.unit.client.scripted import METADATA, ScriptedBroker, settings
 
 API_VERSIONS = 18
 

@@ -9,7 +9,8 @@ from fencepost.client.groups import CommittedOffset, all_committed_offsets, comm
 from fencepost.client.offsets import at_times, earliest, latest, topics_matching
 from fencepost.errors import ErrorCode, Refused, Unsupported
 from fencepost.wire.terms import TopicPartition
-from tests.unit.client.scripted import HANG_UP, METADATA, TOPIC, ScriptedBroker, settings
+from tests.fakes.frames import HANG_UP
+from tests.unit.client.scripted import METADATA, TOPIC, ScriptedBroker, settings
 
 LIST_OFFSETS, OFFSET_FETCH = 2, 9
 WHERE = TopicPartition(TOPIC, 0)

@@ -9,7 +9,8 @@ from fencepost.client.reading import OnDataLoss, read_range
 from fencepost.errors import ErrorCode, GaveUp, Malformed, OffsetsOutOfRange, Refused
 from fencepost.wire.records import Record, encode_batch, encode_marker
 from fencepost.wire.terms import Isolation, TopicPartition
-from tests.unit.client.scripted import HANG_UP, METADATA, SILENCE, TOPIC, TOPIC_ID, ScriptedBroker, settings
+from tests.fakes.frames import HANG_UP, SILENCE
+from tests.unit.client.scripted import METADATA, TOPIC, TOPIC_ID, ScriptedBroker, settings
 
 FETCH, LIST_OFFSETS, DESCRIBE_CONFIGS = 1, 2, 32
 WHERE = TopicPartition(TOPIC, 0)

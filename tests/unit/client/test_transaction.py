@@ -21,7 +21,8 @@ from fencepost.errors import (
     TransactionTimedOut,
 )
 from fencepost.wire.terms import TopicPartition
-from tests.unit.client.scripted import HANG_UP, ScriptedBroker, settings
+from tests.fakes.frames import HANG_UP
+from tests.unit.client.scripted import ScriptedBroker, settings
 
 INIT, ADD_PARTITIONS, ADD_OFFSETS, END, OFFSETS, DESCRIBE = 22, 24, 25, 26, 28, 65
 V1, V2 = TransactionProtocol.V1, TransactionProtocol.V2

@@ -10,7 +10,8 @@ from fencepost.errors import ErrorCode, Fenced, InvariantBroken, TopicNotFound, 
 from fencepost.wire import batch
 from fencepost.wire.records import Record, decode_batch, encode_batch
 from fencepost.wire.terms import TopicPartition
-from tests.unit.client.scripted import HANG_UP, SILENCE, TOPIC, TOPIC_ID, ScriptedBroker, settings
+from tests.fakes.frames import HANG_UP, SILENCE
+from tests.unit.client.scripted import TOPIC, TOPIC_ID, ScriptedBroker, settings
 
 PRODUCE, ADD_PARTITIONS = 0, 24
 WHERE = TopicPartition(TOPIC, 0)

@@ -1,10 +1,8 @@
 """The proxy between clients and brokers does what each weather says, with a plain server in the broker's place."""
 
-import contextlib
 import queue
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,56 +10,24 @@ import pytest
 from fencepost.client.settings import Address
 from fencepost.lab.chaos.network import FAIR, METADATA, Network, Weather
 from fencepost.wire import frame, messages
+from tests.fakes.frames import FrameServer, read_frame
 
 TIMEOUT_S = 10.0
 HEARTBEAT = 12
 
 
-class Server:
+class Server(FrameServer):
     """Keeps every frame that arrives, and answers each with its own correlation id and `answer`."""
 
     def __init__(self) -> None:
         self.frames: queue.Queue[bytes] = queue.Queue()
         self.answer = b""
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = Address(*self._listener.getsockname())
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
+        super().__init__()
 
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self._threads:
-            thread.join(TIMEOUT_S)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                thread = threading.Thread(target=self._serve, args=(connection,))
-                self._threads.append(thread)
-                thread.start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, struct.error), connection:
-            while True:
-                found = read_frame(connection)
-                self.frames.put(found)
-                answer = found[4:8] + self.answer
-                connection.sendall(struct.pack(">i", len(answer)) + answer)
-
-
-def read_frame(connection: socket.socket) -> bytes:
-    (size,) = struct.unpack(">i", exactly(connection, 4))
-    return exactly(connection, size)
-
-
-def exactly(connection: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count and (more := connection.recv(count - len(found))):
-        found += more
-    return found
+    def respond(self, request: bytes) -> bytes:
+        self.frames.put(request)
+        answer = request[4:8] + self.answer
+        return struct.pack(">i", len(answer)) + answer
 
 
 def request(client_id: str, correlation_id: int, api_key: int = HEARTBEAT, version: int = 0) -> bytes:
@@ -72,9 +38,8 @@ def request(client_id: str, correlation_id: int, api_key: int = HEARTBEAT, versi
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
+    with Server() as server:
+        yield server
 
 
 @pytest.fixture
