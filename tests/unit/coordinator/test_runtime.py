@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from fencepost.coordinator.runtime import (
@@ -28,16 +26,9 @@ class Recorder:
         self.seen.append((producer_id, producer_epoch, commit))
 
 
-def on_a_machine(scenario):
-    """Run a test on a machine of its own."""
-
-    def test() -> None:
-        async def main() -> None:
-            await scenario(Machine())
-
-        asyncio.run(main())
-
-    return test
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
 
 
 def make_shard(machine: Machine, replay: Replay = Replay.EVERYTHING) -> Shard[Recorder]:
@@ -49,7 +40,6 @@ def make_shards(machine: Machine) -> Shards[Recorder]:
     return Shards("__transaction_state", machine.topics, lambda partition: Recorder(), machine.clock)
 
 
-@on_a_machine
 async def test_a_loaded_shard_has_seen_what_the_live_one_has(machine):
     live = make_shard(machine)
     live.write([Record(b"a", b"1"), Record(b"b", None)])
@@ -66,7 +56,6 @@ async def test_a_loaded_shard_has_seen_what_the_live_one_has(machine):
     assert offsets == [0, 1, 2, 4]
 
 
-@on_a_machine
 async def test_where_records_replace_each_other_only_the_newest_are_applied(machine):
     live = make_shard(machine)
     for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", None)):
@@ -76,7 +65,6 @@ async def test_where_records_replace_each_other_only_the_newest_are_applied(mach
     assert loaded.machine.seen == [live.machine.seen[1], live.machine.seen[2], live.machine.seen[3]]
 
 
-@on_a_machine
 async def test_records_in_a_transaction_are_told_apart_from_the_others(machine):
     shard = make_shard(machine)
     shard.write([Record(b"a", b"1")], producer_id=7, producer_epoch=3, transactional=True)
@@ -84,14 +72,12 @@ async def test_records_in_a_transaction_are_told_apart_from_the_others(machine):
     assert [producer_id for _, producer_id in shard.machine.seen] == [7, -1]
 
 
-@on_a_machine
 async def test_a_record_without_a_timestamp_gets_the_present_one(machine):
     shard = make_shard(machine)
     shard.write([Record(b"a", b"1"), Record(b"b", b"2", timestamp=5)])
     assert [record.timestamp for record, _ in shard.machine.seen] == [machine.clock.now_ms(), 5]
 
 
-@on_a_machine
 async def test_what_the_log_refuses_is_not_applied(machine):
     shard = make_shard(machine)
     with machine.full_disk(), pytest.raises(KafkaError):
@@ -99,7 +85,6 @@ async def test_what_the_log_refuses_is_not_applied(machine):
     assert shard.machine.seen == []
 
 
-@on_a_machine
 async def test_many_records_are_written_in_several_batches(machine):
     shard = make_shard(machine)
     shard.write_many([Record(b"%d" % number, None) for number in range(RECORDS_PER_BATCH + 1)])
@@ -108,13 +93,11 @@ async def test_many_records_are_written_in_several_batches(machine):
     shard.write_many([])
 
 
-@on_a_machine
 async def test_writing_nothing_is_a_bug(machine):
     with pytest.raises(InvariantBroken):
         make_shard(machine).write([])
 
 
-@on_a_machine
 async def test_durability_is_waited_for(machine):
     machine.worker.holds = True
     shard = make_shard(machine)
@@ -128,7 +111,6 @@ async def test_durability_is_waited_for(machine):
     await shard.all_durable()
 
 
-@on_a_machine
 async def test_shards_are_made_when_a_key_needs_them(machine):
     shards = make_shards(machine)
     assert shards.find("shop") is None
@@ -140,7 +122,6 @@ async def test_shards_are_made_when_a_key_needs_them(machine):
     assert list(shards) == [shard]
 
 
-@on_a_machine
 async def test_loading_brings_back_only_the_shards_that_have_records(machine):
     shards = make_shards(machine)
     for key in ("a", "b", "c"):

@@ -12,7 +12,7 @@ from fencepost.coordinator.txn.decide import Producer
 from fencepost.errors import ErrorCode
 from tests.fakes import requests
 from tests.unit.coordinator.machine import write
-from tests.unit.coordinator.txn.rig import COMMIT, ID, P0, P1, V1, Rig, run
+from tests.unit.coordinator.txn.rig import COMMIT, ID, P0, P1, V1, Rig
 
 INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, DESCRIBE_PRODUCERS, DESCRIBE, LIST = (
     22,
@@ -26,6 +26,11 @@ INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, DESCRIBE_PRODUCERS, DESCR
 )
 NOBODY = Producer(-1, -1)
 Send = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
 
 
 def sender(rig: Rig) -> Send:
@@ -89,214 +94,181 @@ def end_request(producer: Producer, *, commit: bool = True) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", all_versions(INIT))
-def test_init_producer_id(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        idempotent = await send(INIT, version, init_request(None))
-        assert (idempotent.error_code, idempotent.producer_epoch) == (0, 0)
-        first = await send(INIT, version, init_request())
-        second = await send(INIT, version, init_request())
-        assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
-        refused = await send(INIT, version, init_request(""))
-        assert refused.error_code == ErrorCode.INVALID_REQUEST
-        assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
-
-    run(scenario)
+async def test_init_producer_id(rig: Rig, version):
+    send = sender(rig)
+    idempotent = await send(INIT, version, init_request(None))
+    assert (idempotent.error_code, idempotent.producer_epoch) == (0, 0)
+    first = await send(INIT, version, init_request())
+    second = await send(INIT, version, init_request())
+    assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
+    refused = await send(INIT, version, init_request(""))
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert (refused.producer_id, refused.producer_epoch) == (-1, -1)
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_fenced_producer_is_told_so_in_words_that_its_version_knows(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        old = await rig.init()
-        await rig.init()
-        answer = await send(INIT, version, init_request(producer=old))
-        expected = ErrorCode.INVALID_PRODUCER_EPOCH if version == 3 else ErrorCode.PRODUCER_FENCED
-        assert answer.error_code == expected
-        half = await send(INIT, version, init_request(producer=Producer(old.producer_id, -1)))
-        assert half.error_code == ErrorCode.INVALID_REQUEST
-
-    run(scenario)
+async def test_a_fenced_producer_is_told_so_in_words_that_its_version_knows(rig: Rig, version):
+    send = sender(rig)
+    old = await rig.init()
+    await rig.init()
+    answer = await send(INIT, version, init_request(producer=old))
+    expected = ErrorCode.INVALID_PRODUCER_EPOCH if version == 3 else ErrorCode.PRODUCER_FENCED
+    assert answer.error_code == expected
+    half = await send(INIT, version, init_request(producer=Producer(old.producer_id, -1)))
+    assert half.error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", all_versions(ADD_PARTITIONS))
-def test_add_partitions_to_txn(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        producer = await rig.init()
+async def test_add_partitions_to_txn(rig: Rig, version):
+    send = sender(rig)
+    producer = await rig.init()
 
-        async def add(who: Producer, *partitions: tuple[str, int]) -> dict[tuple[str, int], ErrorCode]:
-            return add_codes(version, await send(ADD_PARTITIONS, version, add_request(version, who, *partitions)))
+    async def add(who: Producer, *partitions: tuple[str, int]) -> dict[tuple[str, int], ErrorCode]:
+        return add_codes(version, await send(ADD_PARTITIONS, version, add_request(version, who, *partitions)))
 
-        assert await add(producer, P0, P1) == {P0: ErrorCode.NONE, P1: ErrorCode.NONE}
-        assert rig.state().partitions == {P0, P1}
-        assert await add(producer, P0, ("nowhere", 0), ("invoices", 7)) == {
-            P0: ErrorCode.OPERATION_NOT_ATTEMPTED,
-            ("nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ("invoices", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        }
-        fenced = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
-        assert await add(Producer(producer.producer_id, 9), P0) == {P0: fenced}
-        assert await add(Producer(1, 0), P0) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-        internal = ("__consumer_offsets", 3)
-        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED if version < 4 else ErrorCode.NONE
-        assert await add(producer, internal) == {internal: refused}
-
-    run(scenario)
+    assert await add(producer, P0, P1) == {P0: ErrorCode.NONE, P1: ErrorCode.NONE}
+    assert rig.state().partitions == {P0, P1}
+    assert await add(producer, P0, ("nowhere", 0), ("invoices", 7)) == {
+        P0: ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ("nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("invoices", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    fenced = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
+    assert await add(Producer(producer.producer_id, 9), P0) == {P0: fenced}
+    assert await add(Producer(1, 0), P0) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    internal = ("__consumer_offsets", 3)
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED if version < 4 else ErrorCode.NONE
+    assert await add(producer, internal) == {internal: refused}
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_verification_changes_nothing(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        producer = await rig.init()
-        await rig.add(producer, P0)
-        answer = await send(ADD_PARTITIONS, version, add_request(version, producer, P0, P1, verify=True))
-        missing = ErrorCode.TRANSACTION_ABORTABLE
-        assert add_codes(version, answer) == {P0: ErrorCode.NONE, P1: missing}
-        assert rig.state().partitions == {P0}
-        stranger = add_request(version, Producer(1, 0), P0, verify=True)
-        codes = add_codes(version, await send(ADD_PARTITIONS, version, stranger))
-        assert codes == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-
-    run(scenario)
+async def test_verification_changes_nothing(rig: Rig, version):
+    send = sender(rig)
+    producer = await rig.init()
+    await rig.add(producer, P0)
+    answer = await send(ADD_PARTITIONS, version, add_request(version, producer, P0, P1, verify=True))
+    missing = ErrorCode.TRANSACTION_ABORTABLE
+    assert add_codes(version, answer) == {P0: ErrorCode.NONE, P1: missing}
+    assert rig.state().partitions == {P0}
+    stranger = add_request(version, Producer(1, 0), P0, verify=True)
+    codes = add_codes(version, await send(ADD_PARTITIONS, version, stranger))
+    assert codes == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 
 @pytest.mark.parametrize("version", all_versions(ADD_OFFSETS))
-def test_add_offsets_to_txn(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        producer = await rig.init()
-        request = {
-            "transactional_id": ID,
-            "producer_id": producer.producer_id,
-            "producer_epoch": producer.epoch,
-            "group_id": "my-transactional-id",
-        }
-        assert (await send(ADD_OFFSETS, version, request)).error_code == ErrorCode.NONE
-        assert rig.state().partitions == {("__consumer_offsets", 46)}
-        fenced = await send(ADD_OFFSETS, version, {**request, "producer_epoch": 9})
-        expected = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
-        assert fenced.error_code == expected
-
-    run(scenario)
+async def test_add_offsets_to_txn(rig: Rig, version):
+    send = sender(rig)
+    producer = await rig.init()
+    request = {
+        "transactional_id": ID,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "group_id": "my-transactional-id",
+    }
+    assert (await send(ADD_OFFSETS, version, request)).error_code == ErrorCode.NONE
+    assert rig.state().partitions == {("__consumer_offsets", 46)}
+    fenced = await send(ADD_OFFSETS, version, {**request, "producer_epoch": 9})
+    expected = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
+    assert fenced.error_code == expected
 
 
 @pytest.mark.parametrize("version", all_versions(END))
-def test_end_txn(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        producer = await rig.init()
-        empty = await send(END, version, end_request(producer))
-        assert empty.error_code == ErrorCode.INVALID_TXN_STATE
-        await rig.add(producer)
-        answer = await send(END, version, end_request(producer))
-        assert answer.error_code == ErrorCode.NONE
-        assert (await send(END, version, end_request(producer))).error_code == ErrorCode.NONE
-        if version >= 5:
-            assert (answer.producer_id, answer.producer_epoch) == (producer.producer_id, producer.epoch + 1)
-        fenced = await send(END, version, end_request(Producer(producer.producer_id, 9)))
-        expected = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
-        assert fenced.error_code == expected
-        assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
-
-    run(scenario)
+async def test_end_txn(rig: Rig, version):
+    send = sender(rig)
+    producer = await rig.init()
+    empty = await send(END, version, end_request(producer))
+    assert empty.error_code == ErrorCode.INVALID_TXN_STATE
+    await rig.add(producer)
+    answer = await send(END, version, end_request(producer))
+    assert answer.error_code == ErrorCode.NONE
+    assert (await send(END, version, end_request(producer))).error_code == ErrorCode.NONE
+    if version >= 5:
+        assert (answer.producer_id, answer.producer_epoch) == (producer.producer_id, producer.epoch + 1)
+    fenced = await send(END, version, end_request(Producer(producer.producer_id, 9)))
+    expected = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
+    assert fenced.error_code == expected
+    assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
 
 
 @pytest.mark.parametrize("version", all_versions(WRITE_MARKERS))
-def test_write_txn_markers_ends_a_hanging_transaction(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        write(rig.machine.log(*P0), 77, 3)
-        request = {
-            "markers": [
-                {
-                    "producer_id": 77,
-                    "producer_epoch": 3,
-                    "transaction_result": False,
-                    "topics": [
-                        {"name": "invoices", "partition_indexes": [0, 9]},
-                        {"name": "__consumer_offsets", "partition_indexes": [1]},
-                    ],
-                    "coordinator_epoch": 0,
-                }
-            ]
-        }
-        (marker,) = (await send(WRITE_MARKERS, version, request)).markers
-        codes = {
-            (topic.name, partition.partition_index): partition.error_code
-            for topic in marker.topics
-            for partition in topic.partitions
-        }
-        assert codes == {("invoices", 0): 0, ("invoices", 9): 3, ("__consumer_offsets", 1): 0}
-        assert rig.outcomes(P0) == {b"v": "aborted"}
-        assert rig.group_markers == [("__consumer_offsets", 1, 77, 3, False)]
-
-    run(scenario)
+async def test_write_txn_markers_ends_a_hanging_transaction(rig: Rig, version):
+    send = sender(rig)
+    write(rig.machine.log(*P0), 77, 3)
+    request = {
+        "markers": [
+            {
+                "producer_id": 77,
+                "producer_epoch": 3,
+                "transaction_result": False,
+                "topics": [
+                    {"name": "invoices", "partition_indexes": [0, 9]},
+                    {"name": "__consumer_offsets", "partition_indexes": [1]},
+                ],
+                "coordinator_epoch": 0,
+            }
+        ]
+    }
+    (marker,) = (await send(WRITE_MARKERS, version, request)).markers
+    codes = {
+        (topic.name, partition.partition_index): partition.error_code
+        for topic in marker.topics
+        for partition in topic.partitions
+    }
+    assert codes == {("invoices", 0): 0, ("invoices", 9): 3, ("__consumer_offsets", 1): 0}
+    assert rig.outcomes(P0) == {b"v": "aborted"}
+    assert rig.group_markers == [("__consumer_offsets", 1, 77, 3, False)]
 
 
-def test_describe_transactions():
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        producer = await rig.init()
-        await rig.add(producer, P0, P1)
-        answer = await send(DESCRIBE, 0, {"transactional_ids": [ID, "nobody", ""]})
-        known, unknown, empty = answer.transaction_states
-        assert (known.error_code, known.transaction_state, known.transaction_timeout_ms) == (0, "Ongoing", 60_000)
-        assert known.transaction_start_time_ms == rig.clock.now_ms()
-        assert [(topic.topic, topic.partitions) for topic in known.topics] == [("invoices", [0]), ("shipments", [1])]
-        assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-        assert empty.error_code == ErrorCode.INVALID_REQUEST
-
-    run(scenario)
+async def test_describe_transactions(rig: Rig):
+    send = sender(rig)
+    producer = await rig.init()
+    await rig.add(producer, P0, P1)
+    answer = await send(DESCRIBE, 0, {"transactional_ids": [ID, "nobody", ""]})
+    known, unknown, empty = answer.transaction_states
+    assert (known.error_code, known.transaction_state, known.transaction_timeout_ms) == (0, "Ongoing", 60_000)
+    assert known.transaction_start_time_ms == rig.clock.now_ms()
+    assert [(topic.topic, topic.partitions) for topic in known.topics] == [("invoices", [0]), ("shipments", [1])]
+    assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert empty.error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", all_versions(LIST))
-def test_list_transactions(version):
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        producer = await rig.init()
-        await rig.add(producer)
-        await rig.init(name="till")
-        answer = await send(LIST, version, {"state_filters": ["Ongoing", "Odd"], "producer_id_filters": []})
-        assert answer.unknown_state_filters == ["Odd"]
-        assert [(one.transactional_id, one.transaction_state) for one in answer.transaction_states] == [(ID, "Ongoing")]
-
-    run(scenario)
+async def test_list_transactions(rig: Rig, version):
+    send = sender(rig)
+    producer = await rig.init()
+    await rig.add(producer)
+    await rig.init(name="till")
+    answer = await send(LIST, version, {"state_filters": ["Ongoing", "Odd"], "producer_id_filters": []})
+    assert answer.unknown_state_filters == ["Odd"]
+    assert [(one.transactional_id, one.transaction_state) for one in answer.transaction_states] == [(ID, "Ongoing")]
 
 
-def test_describe_producers():
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        write(rig.machine.log(*P0), 77, 3)
-        request = {"topics": [{"name": "invoices", "partition_indexes": [0, 5]}]}
-        (topic,) = (await send(DESCRIBE_PRODUCERS, 0, request)).topics
-        known, unknown = topic.partitions
-        (producer,) = known.active_producers
-        assert (producer.producer_id, producer.producer_epoch, producer.current_txn_start_offset) == (77, 3, 0)
-        assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    run(scenario)
+async def test_describe_producers(rig: Rig):
+    send = sender(rig)
+    write(rig.machine.log(*P0), 77, 3)
+    request = {"topics": [{"name": "invoices", "partition_indexes": [0, 5]}]}
+    (topic,) = (await send(DESCRIBE_PRODUCERS, 0, request)).topics
+    known, unknown = topic.partitions
+    (producer,) = known.active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.current_txn_start_offset) == (77, 3, 0)
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_batched_request_serves_its_transactions_side_by_side():
-    async def scenario(rig: Rig) -> None:
-        send = sender(rig)
-        producers = {name: await rig.init(name=name) for name in ("a", "b", "c")}
-        request = {
-            "transactions": [
-                {
-                    "transactional_id": name,
-                    "producer_id": producer.producer_id,
-                    "producer_epoch": producer.epoch,
-                    "topics": [{"name": "invoices", "partitions": [0]}],
-                }
-                for name, producer in producers.items()
-            ]
-        }
-        answer = await asyncio.wait_for(send(ADD_PARTITIONS, 4, request), 5)
-        assert [result.transactional_id for result in answer.results_by_transaction] == ["a", "b", "c"]
-        for name, producer in producers.items():
-            await rig.coordinator.end(name, producer, COMMIT, V1)
-
-    run(scenario)
+async def test_a_batched_request_serves_its_transactions_side_by_side(rig: Rig):
+    send = sender(rig)
+    producers = {name: await rig.init(name=name) for name in ("a", "b", "c")}
+    request = {
+        "transactions": [
+            {
+                "transactional_id": name,
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.epoch,
+                "topics": [{"name": "invoices", "partitions": [0]}],
+            }
+            for name, producer in producers.items()
+        ]
+    }
+    answer = await asyncio.wait_for(send(ADD_PARTITIONS, 4, request), 5)
+    assert [result.transactional_id for result in answer.results_by_transaction] == ["a", "b", "c"]
+    for name, producer in producers.items():
+        await rig.coordinator.end(name, producer, COMMIT, V1)

@@ -12,115 +12,94 @@ from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, Worl
 from tests.unit.coordinator.machine import code_of, compact, settle, start
 
 
-def test_members_go_on_in_their_generation(play):
-    async def story(world: World) -> None:
-        clients = [Client(world, name) for name in "abc"]
-        await stable(world, *clients)
-        before = world.groups.describe(GROUP)
-        world.restart()
-        assert world.groups.describe(GROUP) == before
-        assert [client.heartbeat() for client in clients] == [ErrorCode.NONE] * 3
-        assert (await clients[1].sync()).assignment == clients[1].member_id.encode()
-        assert await world.commit(5, clients[2].identity) is ErrorCode.NONE
-
-    play(story)
+async def test_members_go_on_in_their_generation(world: World):
+    clients = [Client(world, name) for name in "abc"]
+    await stable(world, *clients)
+    before = world.groups.describe(GROUP)
+    world.restart()
+    assert world.groups.describe(GROUP) == before
+    assert [client.heartbeat() for client in clients] == [ErrorCode.NONE] * 3
+    assert (await clients[1].sync()).assignment == clients[1].member_id.encode()
+    assert await world.commit(5, clients[2].identity) is ErrorCode.NONE
 
 
-def test_sessions_begin_anew_when_a_group_is_loaded(play):
-    async def story(world: World) -> None:
-        alive, dead = Client(world, "a"), Client(world, "b")
-        await stable(world, alive, dead)
-        await world.advance(SESSION_MS - 1)
-        world.restart()
-        await world.advance(SESSION_MS - 1)
-        assert alive.heartbeat() is ErrorCode.NONE
-        await world.advance(1)
-        assert dead.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
-        assert await code_of(alive.join_and_sync()) is ErrorCode.NONE
-
-    play(story)
+async def test_sessions_begin_anew_when_a_group_is_loaded(world: World):
+    alive, dead = Client(world, "a"), Client(world, "b")
+    await stable(world, alive, dead)
+    await world.advance(SESSION_MS - 1)
+    world.restart()
+    await world.advance(SESSION_MS - 1)
+    assert alive.heartbeat() is ErrorCode.NONE
+    await world.advance(1)
+    assert dead.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert await code_of(alive.join_and_sync()) is ErrorCode.NONE
 
 
-def test_a_rebalance_under_way_falls_back_to_the_generation_before(play):
-    async def story(world: World) -> None:
-        clients = [Client(world, name) for name in "ab"]
-        await stable(world, *clients)
-        late = Client(world, "c")
-        await start(late.join())
-        await join_together(world, *clients)
-        assert clients[0].generation == 2
-        world.restart()
-        assert clients[0].heartbeat() is ErrorCode.ILLEGAL_GENERATION
-        assert late.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
-        await stable(world, *clients)
-
-    play(story)
+async def test_a_rebalance_under_way_falls_back_to_the_generation_before(world: World):
+    clients = [Client(world, name) for name in "ab"]
+    await stable(world, *clients)
+    late = Client(world, "c")
+    await start(late.join())
+    await join_together(world, *clients)
+    assert clients[0].generation == 2
+    world.restart()
+    assert clients[0].heartbeat() is ErrorCode.ILLEGAL_GENERATION
+    assert late.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    await stable(world, *clients)
 
 
-def test_an_empty_group_remembers_its_generation(play):
-    async def story(world: World) -> None:
-        client = Client(world, "a")
-        await stable(world, client)
-        await client.leave()
-        world.restart()
-        assert world.state == "Empty"
-        again = Client(world, "b")
-        await stable(world, again)
-        assert again.generation == 3
-
-    play(story)
+async def test_an_empty_group_remembers_its_generation(world: World):
+    client = Client(world, "a")
+    await stable(world, client)
+    await client.leave()
+    world.restart()
+    assert world.state == "Empty"
+    again = Client(world, "b")
+    await stable(world, again)
+    assert again.generation == 3
 
 
-def test_pending_offsets_are_pending_again_and_end_with_their_marker(play):
-    async def story(world: World) -> None:
-        await world.commit_in_transaction(5, producer_id=9)
-        await world.commit_in_transaction(6, producer_id=8, partition=1)
-        await world.commit_in_transaction(7, producer_id=7, partition=2)
-        world.end_transaction(7, commit=True)
-        world.restart()
+async def test_pending_offsets_are_pending_again_and_end_with_their_marker(world: World):
+    await world.commit_in_transaction(5, producer_id=9)
+    await world.commit_in_transaction(6, producer_id=8, partition=1)
+    await world.commit_in_transaction(7, producer_id=7, partition=2)
+    world.end_transaction(7, commit=True)
+    world.restart()
+    fetched = await world.fetch(0, 1, 2, require_stable=True)
+    assert [one.error for one in fetched] == [
+        ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE,
+    ]  # fmt: skip
+    world.end_transaction(9, commit=True)
+    world.end_transaction(8, commit=False)
+    for _ in range(2):
         fetched = await world.fetch(0, 1, 2, require_stable=True)
-        assert [one.error for one in fetched] == [
-            ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE,
-        ]  # fmt: skip
-        world.end_transaction(9, commit=True)
-        world.end_transaction(8, commit=False)
-        for _ in range(2):
-            fetched = await world.fetch(0, 1, 2, require_stable=True)
-            assert [one.offset for one in fetched] == [5, -1, 7]
-            world.restart()
-
-    play(story)
-
-
-def test_compaction_changes_nothing(play):
-    async def story(world: World) -> None:
-        client = Client(world, "a")
-        await stable(world, client)
-        await world.commit(1, client.identity)
-        await world.commit_in_transaction(2, producer_id=9)
-        world.end_transaction(9, commit=False)
-        await world.commit_in_transaction(3, producer_id=8, partition=1)
-        await world.commit(4, client.identity, partition=1)
-        world.end_transaction(8, commit=True)
-        await client.leave()
-        assert world.records() == 6
-        await compact(world.log())
-        assert world.records() == 3  # a group, and an offset for each of two partitions
+        assert [one.offset for one in fetched] == [5, -1, 7]
         world.restart()
-        assert [one.offset for one in await world.fetch(0, 1)] == [1, 4]
-        assert world.state == "Empty"
-
-    play(story)
 
 
-def test_a_marker_for_a_shard_that_was_never_used_is_found_when_it_is(play):
-    async def story(world: World) -> None:
-        world.topics.ensure_internal("__consumer_offsets")
-        world.end_transaction(9, commit=True)
-        await world.commit(1)
-        assert await world.committed() == 1
+async def test_compaction_changes_nothing(world: World):
+    client = Client(world, "a")
+    await stable(world, client)
+    await world.commit(1, client.identity)
+    await world.commit_in_transaction(2, producer_id=9)
+    world.end_transaction(9, commit=False)
+    await world.commit_in_transaction(3, producer_id=8, partition=1)
+    await world.commit(4, client.identity, partition=1)
+    world.end_transaction(8, commit=True)
+    await client.leave()
+    assert world.records() == 6
+    await compact(world.log())
+    assert world.records() == 3  # a group, and an offset for each of two partitions
+    world.restart()
+    assert [one.offset for one in await world.fetch(0, 1)] == [1, 4]
+    assert world.state == "Empty"
 
-    play(story)
+
+async def test_a_marker_for_a_shard_that_was_never_used_is_found_when_it_is(world: World):
+    world.topics.ensure_internal("__consumer_offsets")
+    world.end_transaction(9, commit=True)
+    await world.commit(1)
+    assert await world.committed() == 1
 
 
 steps = st.lists(

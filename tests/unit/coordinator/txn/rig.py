@@ -1,10 +1,8 @@
 """A transaction coordinator on its machine, and short words for what clients ask of it."""
 
-import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.decide import Outcome, Producer
@@ -13,7 +11,7 @@ from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.steps import Step
 from fencepost.log.partition import PartitionLog
 from fencepost.wire.terms import TopicPartition, coordinator_partition
-from tests.unit.coordinator.machine import STATE_PARTITIONS, Machine, markers, outcomes, settle, write
+from tests.unit.coordinator.machine import STATE_PARTITIONS, Machine, markers, outcomes, write
 
 ID = "shop"
 P0 = TopicPartition("invoices", 0)
@@ -93,18 +91,3 @@ class Rig:
         self.steps.append(step)
         if self.on_step is not None:
             self.on_step(step)
-
-
-def run(scenario: Callable[[Rig], Coroutine[Any, Any, None]], *, by_hand: bool = False) -> None:
-    """Run a scenario and see to it that it leaves nothing behind. `by_hand`: the disk syncs when told to."""
-
-    async def main() -> None:
-        rig = Rig()
-        rig.machine.worker.holds = by_hand
-        try:
-            await scenario(rig)
-        finally:
-            rig.coordinator.stop()
-            await settle()
-
-    asyncio.run(main())

@@ -12,7 +12,7 @@ from fencepost.errors import KafkaError
 from fencepost.wire.records import decode_batch
 from fencepost.wire.terms import Isolation, TopicPartition
 from tests.unit.coordinator.machine import settle, start
-from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, P0, P1, V1, V2, Rig, run
+from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, P0, P1, V1, V2, Rig
 
 
 async def produce(rig: Rig, producer: Producer, where: TopicPartition, version: TransactionVersion) -> None:
@@ -105,14 +105,11 @@ def test_power_may_fail_at_any_change_of_the_disk(outcome, version):
     pytest.fail("the transaction never got through")
 
 
-def test_a_full_disk_refuses_and_the_transaction_goes_on_when_there_is_room():
-    async def scenario(rig: Rig) -> None:
-        producer = await rig.init()
-        await produce(rig, producer, P0, V2)
-        with rig.machine.full_disk(), pytest.raises(KafkaError, match="NOT_COORDINATOR"):
-            await rig.end(producer, COMMIT, V2)
-        following = await rig.end(producer, COMMIT, V2)
-        assert following.epoch == producer.epoch + 1
-        assert committed(rig, P0) == 1
-
-    run(scenario)
+async def test_a_full_disk_refuses_and_the_transaction_goes_on_when_there_is_room(rig: Rig):
+    producer = await rig.init()
+    await produce(rig, producer, P0, V2)
+    with rig.machine.full_disk(), pytest.raises(KafkaError, match="NOT_COORDINATOR"):
+        await rig.end(producer, COMMIT, V2)
+    following = await rig.end(producer, COMMIT, V2)
+    assert following.epoch == producer.epoch + 1
+    assert committed(rig, P0) == 1
