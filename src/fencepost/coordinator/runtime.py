@@ -6,7 +6,7 @@ in memory that its records describe. A coordinator works in four steps, always i
     decide    a pure function of the state and the request gives records and an answer, or raises KafkaError
     append    `Shard.write` puts the records into the log
     apply     ... and hands each of them to the shard's machine: the same `apply` that runs when a shard is loaded
-    reply     after `Shard.durable(offset)`: nobody is told what a power failure could still take back
+    reply     after `Shard.durable(offset)`: no client is told what a power failure could still take back
 
 The invariant: **the state in memory is at every moment what replaying the log from its start would give.** Nothing
 changes the state except `apply` and `apply_marker`, and these depend on nothing but the record (no clock, no settings),

@@ -70,7 +70,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
-        """Whether somebody who knows these protocols can be a member beside those that are."""
+        """Whether a client with these protocols can join the present members."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type or not protocols:
@@ -195,7 +195,7 @@ class Group:
             self.leader = member.member_id
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader is one who has joined, and listens if anybody does. False when nobody joined."""
+        """Make the leader one that has joined, and preferably one that still listens. False if no member has joined."""
         joined = [member for member in self.members.values() if member.has_joined]
         if not joined:
             return False

@@ -1,4 +1,4 @@
-"""One member of a group: what it told us, what it was given, and the requests of its that wait for an answer.
+"""One member of a group: what it told us, what it was given, and its requests that wait for an answer.
 
 What survives a restart is in its `MemberRecord`. The rest (waiting requests, whether it joined the coming generation)
 is about requests under way, which a restart answers by closing their connections.
@@ -102,8 +102,8 @@ class Member:
 
     @property
     def is_excused(self) -> bool:
-        """A waiting member cannot send heartbeats, so it need not. New ones are still given up on after a while:
-        their clients may have gone and come back as somebody else many times."""
+        """A waiting member cannot send heartbeats, so its session does not end. A new member is still removed after a
+        while: its client may have gone, and joined again under another id."""
         return not self.is_new and (self.has_joined or self.awaits_sync)
 
     def waits_with(self, waiter: JoinWaiter) -> bool:

@@ -10,11 +10,12 @@ goes away while it waits stays a member, as in Kafka, until its session ends. On
 is removed at once, because it cannot come back.
 """
 
+import enum
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from fencepost.clock import Clock
+from fencepost.clock import Clock, Handle
 from fencepost.coordinator.group import decide
 from fencepost.coordinator.group.decide import Admit, GiveMemberId, Rejoin, Replace, Tell, TurnAway
 from fencepost.coordinator.group.group import Group
@@ -23,20 +24,54 @@ from fencepost.coordinator.group.records import GroupRecord
 from fencepost.coordinator.group.requests import JoinRequest, Leaver, Left, MemberIdRequired, SyncRequest
 from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.coordinator.group.states import Event, State, can
-from fencepost.coordinator.group.timers import Deadline, Timers
 from fencepost.coordinator.runtime import coordinator_error
 from fencepost.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
-#: A member that was never part of a generation is given up on after this long, even while it waits: behind it may be a
-#: client that has given up too, and joined again as somebody else.
+#: A member that was never part of a generation is removed after this long, even while it waits: its client may have
+#: given up too, and joined again under another id.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 
-#: How long the first generation of a group waits for those who were given an id and have not joined with it yet. They
-#: do so at once unless they died in between; without waiting, two consumers that start together would need a second
-#: rebalance.
+#: How long the first generation of a group waits for clients that were given an id and have not joined with it yet.
+#: Unless they died they join at once. Without the wait, two consumers that start together need a second rebalance.
 FIRST_JOIN_GRACE_MS = 3_000
+
+
+class Deadline(enum.Enum):
+    SESSION = "a member has been heard of"
+    JOIN = "the members of a group have joined again"
+    SYNC = "the members of a generation have asked for their assignment"
+
+
+class Timers:
+    """The deadlines of groups, by name. Starting one that runs already starts it again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._running: dict[tuple[Deadline, str, str], Handle] = {}
+
+    def start(
+        self, what: Deadline, group_id: str, delay_ms: int, callback: Callable[[], None], member_id: str = ""
+    ) -> None:
+        key = (what, group_id, member_id)
+        self.cancel(what, group_id, member_id)
+
+        def fire() -> None:
+            del self._running[key]
+            callback()
+
+        self._running[key] = self._clock.call_later(delay_ms, fire)
+
+    def cancel(self, what: Deadline, group_id: str, member_id: str = "") -> None:
+        handle = self._running.pop((what, group_id, member_id), None)
+        if handle is not None:
+            handle.cancel()
+
+    def cancel_all(self, group_id: str | None = None) -> None:
+        """Those of one group, or of all."""
+        for key in [key for key in self._running if group_id is None or key[1] == group_id]:
+            self._running.pop(key).cancel()
 
 
 @dataclass(slots=True)
@@ -116,7 +151,7 @@ class Rebalances:
             self._restart_session(group, member)
 
     def heard_from(self, group: Group, member_id: str) -> None:
-        """A heartbeat, or something as good as one."""
+        """A heartbeat, or a commit, which counts as one."""
         member = group.members.get(member_id)
         if member is not None:
             self._restart_session(group, member)

@@ -96,7 +96,7 @@ class Completions:
         self._step(Step.COMPLETE_DURABLE)
 
     def _give_up(self, prepared: Transaction, completed: Completed) -> None:
-        """The broker stops, or has a bug. The state stays PREPARE_*, and whoever needs the id begins a new run."""
+        """The broker stops, or has a bug. The state stays PREPARE_*; the next request for the id begins a new run."""
         del self._running[prepared.transactional_id]
         completed.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the transaction is not complete"))
 
@@ -195,6 +195,6 @@ class _Pauses:
 
 
 def _look_at_exception(completed: Completed) -> None:
-    """Nobody may be waiting for the outcome: that is no reason for asyncio to complain."""
+    """If no request waits for the outcome, asyncio must not complain about an exception that was never read."""
     if not completed.cancelled():
         completed.exception()

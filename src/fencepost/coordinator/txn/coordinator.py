@@ -1,9 +1,9 @@
 """The transaction coordinator: takes requests, has them decided, appends, waits, answers.
 
 Start with `states` (what a transaction can be), then `decide` (what a request does to it) and `completion` (how it
-ends). This module keeps the order decide → append → apply → reply, and one rule: **no answer leaves before what it
-rests on is durable**, whoever wrote it. State is ahead of the disk for the time of a sync, so two requests that
-arrive together may both rest on the same unsynced record; both wait for it.
+ends). This module keeps the order decide → append → apply → reply, and one rule: **no answer leaves before the state
+that it tells is durable**, whichever request wrote it. State is ahead of the disk for the time of a sync. Two requests
+that arrive together may depend on the same unsynced record; both wait for it.
 
 Two requests for one transactional id cannot interleave: deciding, appending and applying happen in one go on the
 event loop. The one thing that spans several, ending a transaction, owns the id through its PREPARE_* state (see

@@ -11,7 +11,7 @@ BLOCK_SIZE = 1000
 
 class ProducerIds:
     def __init__(self, reserve: Callable[[int], range]) -> None:
-        """`reserve(n)` gives `n` ids that nobody had before, and is durable when it returns."""
+        """`reserve(n)` gives `n` unused ids, and is durable when it returns."""
         self._reserve = reserve
         self._block = range(0)
 

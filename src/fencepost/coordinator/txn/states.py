@@ -77,7 +77,7 @@ MOVES: dict[TransactionState, dict[Event, TransactionState]] = {
     _S.PREPARE_EPOCH_FENCE: {_E.ABORT: _S.PREPARE_ABORT},
 }
 
-#: The outcome is decided, the markers are not all written: the coordinator has work to do and nobody else may act.
+#: The outcome is decided, the markers are not all written: the coordinator has work to do and no request may act.
 PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 #: No transaction is open and none is being ended: the id may begin one, get a new owner, or expire.
 AT_REST = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
@@ -86,7 +86,7 @@ BY_LABEL = {state.label: state for state in TransactionState}
 
 
 class IllegalMove(InvariantBroken):
-    """An event that the table does not know for this state. Whoever raised it has changed nothing."""
+    """An event that the table does not know for this state. Nothing was changed."""
 
 
 def move(state: TransactionState, event: Event) -> TransactionState:
