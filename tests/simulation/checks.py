@@ -1,21 +1,34 @@
 """What must be true of every history, once everything has healed and every timeout is over."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from tests.simulation.clients import PARTITIONS, Outcome, Producer, Reader, Written
+from tests.simulation.clients import PARTITIONS
+from tests.simulation.reader import Reader
+from tests.simulation.writers import Outcome, Plain, Producer, Written
 
 
-def violations(
-    producers: Sequence[Producer], follower: Reader, final: Reader, committed_offsets: Sequence[int]
-) -> list[str]:
-    """Empty when all is well. `final` has read everything; `follower` has looked on from the beginning."""
+@dataclass
+class Remains:
+    """What is there at the end."""
+
+    reader: Reader  #: has read everything
+    offsets: list[int]  #: committed in transactions, by partition
+    plain_offset: int
+    topics: list[str]
+
+
+def violations(producers: Sequence[Producer], plain: Plain, follower: Reader, remains: Remains) -> list[str]:
+    """Empty when all is well. `follower` has looked on from the beginning."""
     written = [transaction for producer in producers for transaction in producer.written]
+    final = remains.reader
     visible = _visible(final)
     return [
         *_last_stable_offsets(final),
         *_outcomes(written, visible),
         *_owners(producers, final, visible),
-        *_offsets(producers, visible, committed_offsets),
+        *_offsets(producers, visible, remains.offsets),
+        *_plain(plain, remains),
         *_followed(follower, final),
     ]
 
@@ -24,9 +37,13 @@ def _visible(reader: Reader) -> dict[str, dict[int, list[bytes]]]:
     """The values by transaction and partition, in their order."""
     found: dict[str, dict[int, list[bytes]]] = {}
     for partition, seen in enumerate(reader.seen):
-        for _, value in seen:
+        for value in _transactional(seen):
             found.setdefault(_transaction_of(value), {}).setdefault(partition, []).append(value)
     return found
+
+
+def _transactional(seen: list[tuple[int, bytes]]) -> list[bytes]:
+    return [value for _, value in seen if value.startswith(b"p")]
 
 
 def _transaction_of(value: bytes) -> str:
@@ -74,7 +91,7 @@ def _owners(producers: Sequence[Producer], final: Reader, visible: dict[str, dic
     epochs = {f"{producer.transactional_id}/{producer.incarnation}": producer.epoch for producer in producers}
     for partition, seen in enumerate(final.seen):
         last: dict[str, tuple[object, ...]] = {}
-        for _, value in seen:
+        for value in _transactional(seen):
             transactional_id, incarnation, *rest = value.decode().split("/")
             order = (epochs.get(f"{transactional_id}/{incarnation}"), *map(int, rest))
             if transactional_id in last and order <= last[transactional_id]:
@@ -94,6 +111,18 @@ def _offsets(
     for index, offset in enumerate(committed):
         if offset != expected.get(index, -1):
             yield f"the offset of partition {index} is {offset}; the visible transactions say {expected.get(index)}"
+
+
+def _plain(plain: Plain, remains: Remains) -> Iterator[str]:
+    """What was acknowledged without a transaction is there, once, in order."""
+    found = [value for _, value in remains.reader.seen[plain.PARTITION] if value.startswith(b"w")]
+    if found != plain.values:
+        yield f"acknowledged was {plain.values}, there is {found}"
+    # A late repetition of an older commit may take the offset back: nothing in a plain commit could tell.
+    if plain.offsets and remains.plain_offset not in plain.offsets:
+        yield f"committed was {plain.offsets}, there is {remains.plain_offset}"
+    if missing := [name for name in plain.topics if name not in remains.topics]:
+        yield f"the topics {missing} are gone"
 
 
 def _followed(follower: Reader, final: Reader) -> Iterator[str]:

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.clock import ManualClock, pause
+from fencepost.coordinator.txn.steps import Step
 from tests.fakes.forgetful_disk import PowerLost
-from tests.simulation.checks import violations
-from tests.simulation.clients import TIMEOUT_MS, Client, Notes, Producer, Reader, create_topic
+from tests.simulation.checks import Remains, violations
+from tests.simulation.clients import GROUP, PARTITIONS, PLAIN_GROUP, TIMEOUT_MS, TOPIC, Client, Notes
 from tests.simulation.machine import Loop, Machine
 from tests.simulation.network import Faults, Network
+from tests.simulation.reader import Reader
+from tests.simulation.writers import Plain, Producer, create_topic
 
 #: When the world heals. Later than that nothing goes wrong by itself.
 HEAL_MS = 10_000
@@ -64,10 +67,11 @@ class World:
 
     async def play(self) -> list[str]:
         self.machine.start()
-        await create_topic(self.client("admin"))
+        await create_topic(self.client("admin"), TOPIC, PARTITIONS)
         follower = Reader(self.client("follower"))
         following = self.loop.create_task(follower.follow())
-        work = [self.loop.create_task(self._accidents())]
+        plain = Plain(self.client("w"), self.rng)
+        work = [self.loop.create_task(self._accidents()), self.loop.create_task(plain.run(self.notes, self.clock))]
         for index in range(self.rng.randint(1, 2)):
             for incarnation in range(self.rng.randint(1, 2)):
                 client = self.client(f"p{index}")
@@ -77,14 +81,18 @@ class World:
         for task in work:
             await task
         await pause(self.clock, 3 * TIMEOUT_MS)
-        final = Reader(self.client("final"))
-        await final.read_all()
-        offsets = await final.committed_offsets(2)
+        remains = await self._remains(Reader(self.client("final")))
         following.cancel()
-        for partition, seen in enumerate(final.seen):
-            self.notes.add(f"t-{partition}", " ".join(value.decode() for _, value in seen))
-        self.notes.add("g", str(offsets))
-        return violations(self.producers, follower, final, offsets)
+        return violations(self.producers, plain, follower, remains)
+
+    async def _remains(self, reader: Reader) -> Remains:
+        await reader.read_all()
+        offsets = await reader.committed_offsets(GROUP, 2)
+        (plain_offset,) = await reader.committed_offsets(PLAIN_GROUP, 1)
+        for partition, seen in enumerate(reader.seen):
+            self.notes.add(f"{TOPIC}-{partition}", " ".join(value.decode() for _, value in seen))
+        self.notes.add("offsets", f"{offsets} {plain_offset}")
+        return Remains(reader, offsets, plain_offset, await reader.topics())
 
     async def _produce(self, producer: Producer) -> None:
         # A successor begins while its predecessor may still be at work.
@@ -94,7 +102,9 @@ class World:
     async def _accidents(self) -> None:
         """The machine's fate until the world heals."""
         end_ms = self.clock.now_ms() + HEAL_MS
-        accidents: list[Callable[[], None]] = [self._power_loss, self._power_loss_soon, self._kill, self._restart]
+        accidents: list[Callable[[], None]] = [
+            self._power_loss, self._power_loss_soon, self._power_loss_at_step, self._kill, self._restart,
+        ]  # fmt: skip
         for _ in range(self.rng.choice((0, 1, 2, 3, 4))):
             # Most of what happens happens early, and again after each start.
             await pause(self.clock, self.rng.randint(0, self.rng.choice((100, 300, 2_000))))
@@ -104,6 +114,7 @@ class World:
         await pause(self.clock, max(0, end_ms - self.clock.now_ms()))
         self.faults.heal()
         self.machine.disk.die_after(None)
+        self.machine.dies_at = None
         self._up()
         self.notes.add("world", "heals")
 
@@ -121,6 +132,9 @@ class World:
     def _power_loss_soon(self) -> None:
         """In the middle of what it does: before the n-th change of the disk from now on."""
         self.machine.disk.die_after(self.rng.randint(0, self.rng.choice((5, 40))))
+
+    def _power_loss_at_step(self) -> None:
+        self.machine.dies_at = self.rng.choice(tuple(Step))
 
     def _kill(self) -> None:
         self.notes.add("machine", "is killed")

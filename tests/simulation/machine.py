@@ -7,7 +7,7 @@ still had to do, as the end of a process does. The disk outlives it; what the di
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
 from fencepost.clock import Handle, ManualClock
+from fencepost.coordinator.txn.steps import Step, StepHook
 from tests.fakes.forgetful_disk import ForgetfulDisk
 
 DATA = "/data"
@@ -149,18 +150,26 @@ class DelayedWorker:
 class Life:
     """One run of the broker, from its start to its end."""
 
-    def __init__(self, clock: ManualClock, disk: ForgetfulDisk, rng: random.Random) -> None:
+    def __init__(
+        self,
+        clock: ManualClock,
+        disk: ForgetfulDisk,
+        rng: random.Random,
+        settings: Mapping[str, str],
+        step: StepHook,
+    ) -> None:
         self.loop = Loop()
         self.clock = LifeClock(clock, self.loop)
         self.has_ended = False
         self.loop.is_dead = lambda: self.has_ended or disk.is_off
         self.node = Node(
             Path(DATA),
-            Settings.parse(SETTINGS),
+            Settings.parse(settings),
             clock=self.clock,
             disk=disk,
             worker=DelayedWorker(self.clock, self.loop, rng),
             rng=rng,
+            step=step,
         )
 
 
@@ -168,10 +177,14 @@ class Machine:
     def __init__(self, clock: ManualClock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
+        # Small segments in every other history: they are rolled all the time.
+        self._settings = {**SETTINGS, **rng.choice(({}, {"internal.segment.bytes": "400"}))}
         self.disk = ForgetfulDisk("/")
         self.disk.now_ms = clock.now_ms
         self.life: Life | None = None
         self.lives = 0
+        #: The power goes when a transaction that is being ended gets there.
+        self.dies_at: Step | None = None
         #: Dead lives are kept until the end of the history, because clearing them away runs some of their code.
         self._graves: list[Life] = []
 
@@ -180,7 +193,7 @@ class Machine:
         return self.life is not None and not self.disk.is_off
 
     def start(self) -> None:
-        life = self.life = Life(self._clock, self.disk, self._rng)
+        life = self.life = Life(self._clock, self.disk, self._rng, self._settings, self._step)
         self.lives += 1
         opened = life.loop.create_task(_open(life.node))
         life.loop.run_ready()
@@ -207,6 +220,7 @@ class Machine:
 
     def lose_power(self) -> None:
         self._end()
+        self.dies_at = None
         self.disk.lose_power(self._rng)
 
     def run_ready(self) -> bool:
@@ -221,6 +235,10 @@ class Machine:
         self._end()
         for life in self._graves:
             life.loop.close()
+
+    def _step(self, step: Step) -> None:
+        if step is self.dies_at:
+            self.disk.turn_off()
 
     def _end(self) -> None:
         if self.life is not None:

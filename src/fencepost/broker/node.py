@@ -15,7 +15,6 @@ import random
 import resource
 import signal
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.broker.connection import Connection
@@ -29,7 +28,7 @@ from fencepost.broker.topics import TopicRegistry
 from fencepost.clock import Clock, SystemClock
 from fencepost.coordinator.group.coordinator import GroupCoordinator
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
-from fencepost.coordinator.txn.steps import Step
+from fencepost.coordinator.txn.steps import Step, StepHook
 from fencepost.log.disk import Disk, SystemDisk
 from fencepost.log.flush import Worker
 
@@ -56,8 +55,10 @@ class Node:
         disk: Disk | None = None,
         worker: Worker | None = None,
         rng: random.Random | None = None,
+        step: StepHook | None = None,
     ) -> None:
-        """`worker` runs slow work off the event loop, by default on threads; `rng` makes ids, by default real ones."""
+        """`worker` runs slow work off the event loop, by default on threads; `rng` makes ids, by default real ones;
+        `step` is told every step of an ending transaction, by default to crash at one."""
         rng = rng or random.SystemRandom()
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -91,7 +92,7 @@ class Node:
             clock=self.clock,
             settings=settings,
             marker_appended=self.groups.marker_appended,
-            step=_crash_hook(),
+            step=step or _crash_hook(),
         )
         self._maintenance = Maintenance(self)
         self._server: asyncio.Server | None = None
@@ -164,7 +165,7 @@ def _raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _crash_hook() -> Callable[[Step], None] | None:
+def _crash_hook() -> StepHook | None:
     wanted = os.environ.get(CRASH_VARIABLE)
     if not wanted:
         return None
