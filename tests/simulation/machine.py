@@ -30,6 +30,12 @@ SETTINGS = {
 }
 
 
+#: Small segments are rolled all the time; the coordinators' topics are then compacted under their feet.
+ROLLING = {"internal.segment.bytes": "400"}
+COMPACTING = {**ROLLING, "log.cleaner.backoff.ms": "300", "log.cleaner.min.cleanable.ratio": "0.01"}
+VARIATIONS: tuple[dict[str, str], ...] = ({}, ROLLING, COMPACTING)
+
+
 class Loop(asyncio.AbstractEventLoop):
     """Callbacks in the order in which they came. Time is not its business: nobody may ask it for a timer."""
 
@@ -177,8 +183,7 @@ class Machine:
     def __init__(self, clock: ManualClock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
-        # Small segments in every other history: they are rolled all the time.
-        self._settings = {**SETTINGS, **rng.choice(({}, {"internal.segment.bytes": "400"}))}
+        self._settings = {**SETTINGS, **rng.choice(VARIATIONS)}
         self.disk = ForgetfulDisk("/")
         self.disk.now_ms = clock.now_ms
         self.life: Life | None = None
