@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencepost.errors import BatchRefused
+from fencepost.spark.sink import microbatch
 from fencepost.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
@@ -82,17 +83,19 @@ def failed_before(settings: SinkSettings, run_id: str, batch_id: int) -> int | N
 def refuse_running(session: "SparkSession", settings: SinkSettings, checkpoint: str, query_name: str | None) -> None:
     """Before a query is started, and takes its pipeline over: BatchRefused if that would end one that runs, in vain.
 
-    Spark starts no second query of the same name. One with the same checkpoint it starts: it stops the first.
+    Spark starts no second query of the same name. One with the same checkpoint it starts: it stops the first. Sessions
+    of one Spark have names of their own, and share pipelines.
     """
-    other = query_of(settings)
     for query in session.streams.active:
         if query_name and query.name == query_name:
             raise BatchRefused(f"a query named {query_name!r} is running (id {query.id}): stop it first")
-        if str(query.id) == other and not _has_checkpoint(query, checkpoint):
-            raise BatchRefused(in_use(settings, other))
+    other = query_of(settings)
+    running = None if other is None else microbatch.running_query(session, other)
+    if other is not None and running is not None and not _has_checkpoint(running, checkpoint):
+        raise BatchRefused(in_use(settings, other))
 
 
 def _has_checkpoint(query: Any, checkpoint: str) -> bool:
-    """Whether a query has this checkpoint, however its path is written."""
-    root = str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+    """Whether a query of the JVM's has this checkpoint, however its path is written."""
+    root = str(query.resolvedCheckpointRoot())
     return Path(root.removeprefix("file:")).absolute() == Path(checkpoint.removeprefix("file:")).absolute()

@@ -21,7 +21,8 @@ A source that was told to go on although records are gone says where it should h
 Between the last committed batch and this one there may be others of the same query. Spark counts a batch as done when
 the user's function has returned. So that function has written nothing for them (`if df.isEmpty(): return`), and what
 they read has been dealt with: then the batch may begin later than the ledger says. If it is known that one of them
-ended with an error of ours, which the function has swallowed, its records are missing: BatchRefused.
+ended with an error of ours, which the function has swallowed, its records are missing: BatchRefused. Not so if the
+error ended the query, and the function left the batch out when Spark repeated it.
 
 A query with another id has another checkpoint. If its predecessor kept something in its checkpoint that Kafka does not
 hold (Spark's own state, positions of other sources), going on would go on without it: BatchRefused.
@@ -121,7 +122,8 @@ def swallowed(batch: MicroBatch, failed: int) -> str:
         f"batch {failed} of query {batch.query_id} failed and was not written, and the query went on to batch "
         f"{batch.batch_id}: the function of foreachBatch has swallowed the error. Nothing was written. Let errors of "
         "the writer end the query; and start from what is committed: an empty checkpoint directory and "
-        "startingOffsets=committed with the pipeline's name as kafka.group.id"
+        "startingOffsets=committed with the pipeline's name as kafka.group.id. Or, if nothing of that batch is to be "
+        "written, keep the checkpoint and give the pipeline another name"
     )
 
 

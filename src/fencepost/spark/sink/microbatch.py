@@ -17,7 +17,7 @@ from fencepost.spark.topic_identity import Identities, Identity, is_other, repla
 from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 #: How every operator with state of Spark's begins to tell where that is, in its text.
@@ -91,10 +91,22 @@ def sources(df: "DataFrame", batch: MicroBatch) -> list[SourceSaid]:
     return [] if query is None else sources_in(query.analyzedPlan())
 
 
+def first_of_run(df: "DataFrame", batch: MicroBatch) -> int:
+    """The first batch of this run of the query, as far back as Spark remembers."""
+    query = _query(df.sparkSession, batch.query_id)
+    told = [] if query is None else query.recentProgress()
+    return min([batch.batch_id, *(int(progress.batchId()) for progress in told)])
+
+
 def is_running(df: "DataFrame", query_id: str) -> bool:
     """Whether a query of this id runs in this Spark."""
-    query = _query(df.sparkSession, query_id)
-    return query is not None and bool(query.isActive())
+    return running_query(df.sparkSession, query_id) is not None
+
+
+def running_query(session: "SparkSession", query_id: str) -> Any | None:
+    """The query of this id as the JVM has it, whichever session of this Spark runs it."""
+    query = _query(session, query_id)
+    return query if query is not None and query.isActive() else None
 
 
 def is_stopping(df: "DataFrame", batch: MicroBatch) -> bool:

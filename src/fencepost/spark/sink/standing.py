@@ -58,6 +58,9 @@ class Standing:
                     "both, call the writer of the old one first"
                 )
             return cls(cluster, settings.pipeline, kept)
+        if last.failed is not None and microbatch.first_of_run(df, batch) <= last.failed[1] < batch.batch_id:
+            # Spark has repeated that batch in this run, and the function left it out: an error would be in `active`.
+            last = replace(last, failed=None)
         lost = check_checkpoint(batch, kept, last)
         if lost is not None and settings.fail_on_state_loss:
             raise BatchRefused(checkpoint_lost(batch, last, lost))
