@@ -3,11 +3,14 @@
 Kept in the driver's process, by query, the last few in detail and all of them in sums.
 """
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 KEPT = 100
 
@@ -92,7 +95,10 @@ def note(done: TransactionProgress) -> None:
             sums.bytes += done.bytes
             sums.commit_ms += done.commit_ms
     for listener in [*_listeners]:
-        listener(done)
+        try:
+            listener(done)
+        except Exception:  # the batch is committed: what a listener meets is no failure of it
+            logger.exception("%s: a listener failed after batch %d", done.pipeline, done.batch_id)
 
 
 def _sums(pipeline: str, query_id: str) -> SinkProgress:

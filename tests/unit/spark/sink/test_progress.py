@@ -1,5 +1,8 @@
 """What has been done, in sums and one by one."""
 
+import pytest
+
+from fencepost.errors import WriteFailed
 from fencepost.spark.sink import progress
 from fencepost.spark.sink.progress import TransactionProgress
 from tests.conftest import unique
@@ -43,6 +46,21 @@ def test_a_listener_hears_of_transactions_until_it_is_ended() -> None:
     end()
     progress.note(done(query, 2))
     assert heard == [1]
+
+
+def test_a_listener_that_fails_is_told_of_and_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    """Otherwise its error would be taken for one of the batch, which is committed."""
+    heard: list[int] = []
+
+    def failing(found: TransactionProgress) -> None:
+        raise WriteFailed("by the listener")
+
+    ends = [progress.subscribe(failing), progress.subscribe(lambda found: heard.append(found.batch_id))]
+    progress.note(done(unique("query"), 1))
+    for end in ends:
+        end()
+    assert heard == [1]
+    assert "a listener failed after batch 1" in caplog.text
 
 
 def test_only_the_last_transactions_are_kept_in_detail() -> None:
