@@ -192,6 +192,16 @@ class TestOffsets:
         told = [(each.committed_offset, each.metadata) for each in answer.topics[0].partitions]
         assert told == [(5, "note"), (-1, "")]
 
+    def test_a_group_without_members_loses_its_offsets_with_their_topic_and_stays(
+        self, wire: Wire, group: str, topic: MakeTopic
+    ) -> None:
+        name = topic()
+        assert Member(wire, group).commit(name, 5) == set()
+        assert errors(wire.call(Key.DELETE_TOPICS, 5, topic_names=[name], timeout_ms=5000)) == set()
+        wait_until(lambda: self.fetch(wire, group, None) == {}, "the offsets are gone")
+        (found,) = wire.call(Key.DESCRIBE_GROUPS, 6, groups=[group]).groups
+        assert (found.error_code, found.group_state) == (0, "Empty")
+
     def test_a_note_that_is_too_long_is_refused(self, wire: Wire, group: str, topic: MakeTopic) -> None:
         assert Member(wire, group).commit(topic(), 1, metadata="x" * 5000) == {"OFFSET_METADATA_TOO_LARGE"}
 
