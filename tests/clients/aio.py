@@ -15,7 +15,18 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from fencepost.errors import ErrorCode
-from tests.clients.facade import Client, Consumer, Message, Producer, Refused, Sent, Spot
+from tests.clients.facade import (
+    Client,
+    Consumer,
+    ConsumerOptions,
+    Message,
+    Producer,
+    ProducerOptions,
+    Refused,
+    Sent,
+    Spot,
+)
+from tests.clients.kafka_python import consumer_settings, message_of
 
 TIMEOUT_S = 20.0
 ASSIGNORS = {
@@ -131,7 +142,7 @@ class AioConsumer(Consumer):
 
     def poll(self, timeout_s: float = 0.05) -> list[Message]:
         found = self._loop.run(self.native.getmany(timeout_ms=int(timeout_s * 1000)))
-        return [_message(each) for batch in found.values() for each in batch]
+        return [message_of(each) for batch in found.values() for each in batch]
 
     def assign(self, spots: Iterable[Spot]) -> None:
         self._loop.call(self.native.assign, [aiokafka.TopicPartition(*spot) for spot in spots])
@@ -179,47 +190,36 @@ class Aio(Client):
     replaced = ("CommitFailedError",)  # its commits do not carry the instance id
     assignors = ("range", "roundrobin", "sticky")
 
-    def _open_producer(self, **options: Any) -> Producer:
-        compression = options["compression"]
+    def _open_producer(self, options: ProducerOptions) -> Producer:
+        compression = options.compression
         # Its way of saying "default" for acks and idempotence is to leave them out.
         chosen: dict[str, Any] = {}
-        if options["transactional_id"] is not None:
-            chosen["transactional_id"] = options["transactional_id"]
-            chosen["transaction_timeout_ms"] = options["transaction_timeout_ms"]
-        elif options["idempotent"]:
+        if options.transactional_id is not None:
+            chosen["transactional_id"] = options.transactional_id
+            chosen["transaction_timeout_ms"] = options.transaction_timeout_ms
+        elif options.idempotent:
             chosen["enable_idempotence"] = True
         else:
-            chosen["acks"] = options["acks"] if options["acks"] == "all" else int(options["acks"])
+            chosen["acks"] = options.acks if options.acks == "all" else int(options.acks)
         return AioProducer(
             self._loop,
             bootstrap_servers=self.bootstrap,
             compression_type=None if compression == "none" else compression,
-            max_request_size=options["max_bytes"],
-            metadata_max_age_ms=options["metadata_max_age_ms"],
+            max_request_size=options.max_bytes,
+            metadata_max_age_ms=options.metadata_max_age_ms,
             retry_backoff_ms=10,
-            request_timeout_ms=options["patience_ms"],
+            request_timeout_ms=options.patience_ms,
             **chosen,
         )
 
-    def _open_consumer(self, **options: Any) -> Consumer:
+    def _open_consumer(self, options: ConsumerOptions) -> Consumer:
         return AioConsumer(
             self._loop,
-            options["group"],
-            *options["topics"],
-            pattern=options["pattern"] and re.compile(options["pattern"]).pattern,
-            bootstrap_servers=self.bootstrap,
-            isolation_level=options["isolation"],
-            auto_offset_reset=options["reset"],
-            enable_auto_commit=options["auto_commit"],
-            auto_commit_interval_ms=100,
-            partition_assignment_strategy=(ASSIGNORS[options["assignor"]],),
-            group_instance_id=options["instance_id"],
-            session_timeout_ms=options["session_timeout_ms"],
-            heartbeat_interval_ms=50,
-            metadata_max_age_ms=options["metadata_max_age_ms"],
-            fetch_max_wait_ms=100,
-            max_partition_fetch_bytes=4 << 20,
+            options.group,
+            *options.topics,
+            pattern=options.pattern and re.compile(options.pattern).pattern,
             retry_backoff_ms=10,
+            **consumer_settings(self.bootstrap, options, ASSIGNORS),
         )
 
     def close(self) -> None:
@@ -229,16 +229,3 @@ class Aio(Client):
 
 def positions(offsets: Mapping[Spot, int]) -> dict[Any, Any]:
     return {aiokafka.TopicPartition(*spot): at for spot, at in offsets.items()}
-
-
-def _message(found: Any) -> Message:
-    return Message(
-        topic=found.topic,
-        value=found.value,
-        key=found.key,
-        headers=tuple(found.headers),
-        partition=found.partition,
-        timestamp=found.timestamp,
-        timestamp_type=found.timestamp_type,
-        offset=found.offset,
-    )

@@ -8,7 +8,17 @@ import confluent_kafka as ck
 
 from fencepost.errors import ErrorCode
 from fencepost.lab.chaos.clients.membership import GroupMember
-from tests.clients.facade import Client, Consumer, Message, Producer, Refused, Sent, Spot
+from tests.clients.facade import (
+    Client,
+    Consumer,
+    ConsumerOptions,
+    Message,
+    Producer,
+    ProducerOptions,
+    Refused,
+    Sent,
+    Spot,
+)
 
 TIMEOUT_S = 20.0
 #: Waits of librdkafka's own that would only slow the tests down.
@@ -165,50 +175,50 @@ class Confluent(Client):
     no_such_topic = ("_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PARTITION")
     assignors = ("range", "roundrobin", "cooperative-sticky")
 
-    def _open_producer(self, **options: Any) -> Producer:
+    def _open_producer(self, options: ProducerOptions) -> Producer:
         config = {
             "bootstrap.servers": self.bootstrap,
-            "compression.type": options["compression"],
-            "acks": options["acks"],
-            "enable.idempotence": options["idempotent"],
-            "message.max.bytes": options["max_bytes"],
-            "metadata.max.age.ms": options["metadata_max_age_ms"],
-            "message.timeout.ms": options["patience_ms"],
-            "topic.metadata.propagation.max.ms": options["patience_ms"] // 2,
+            "compression.type": options.compression,
+            "acks": options.acks,
+            "enable.idempotence": options.idempotent,
+            "message.max.bytes": options.max_bytes,
+            "metadata.max.age.ms": options.metadata_max_age_ms,
+            "message.timeout.ms": options.patience_ms,
+            "topic.metadata.propagation.max.ms": options.patience_ms // 2,
             "linger.ms": 1,
             **QUICK,
         }
-        if options["transactional_id"] is not None:
+        if options.transactional_id is not None:
             del config["enable.idempotence"], config["message.timeout.ms"]
-            config["transactional.id"] = options["transactional_id"]
-            config["transaction.timeout.ms"] = options["transaction_timeout_ms"]
+            config["transactional.id"] = options.transactional_id
+            config["transaction.timeout.ms"] = options.transaction_timeout_ms
         return ConfluentProducer(config)
 
-    def _open_consumer(self, **options: Any) -> Consumer:
+    def _open_consumer(self, options: ConsumerOptions) -> Consumer:
         config = {
             "bootstrap.servers": self.bootstrap,
-            "group.id": options["group"] or "alone",
-            "isolation.level": options["isolation"],
-            "auto.offset.reset": "error" if options["reset"] == "none" else options["reset"],
-            "enable.auto.commit": options["auto_commit"],
+            "group.id": options.group or "alone",
+            "isolation.level": options.isolation,
+            "auto.offset.reset": "error" if options.reset == "none" else options.reset,
+            "enable.auto.commit": options.auto_commit,
             "auto.commit.interval.ms": 100,
-            "partition.assignment.strategy": options["assignor"],
-            "session.timeout.ms": options["session_timeout_ms"],
+            "partition.assignment.strategy": options.assignor,
+            "session.timeout.ms": options.session_timeout_ms,
             "heartbeat.interval.ms": 50,
-            "metadata.max.age.ms": options["metadata_max_age_ms"],
-            "topic.metadata.refresh.interval.ms": options["metadata_max_age_ms"],
+            "metadata.max.age.ms": options.metadata_max_age_ms,
+            "topic.metadata.refresh.interval.ms": options.metadata_max_age_ms,
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 10,
             "enable.partition.eof": True,
             **QUICK,
         }
-        if options["instance_id"] is not None:
-            config["group.instance.id"] = options["instance_id"]
-        consumer = ConfluentConsumer(config, options["group"])
-        if options["pattern"] is not None:
-            consumer.member.subscribe(["^" + options["pattern"]])
-        elif options["topics"]:
-            consumer.member.subscribe(options["topics"])
+        if options.instance_id is not None:
+            config["group.instance.id"] = options.instance_id
+        consumer = ConfluentConsumer(config, options.group)
+        if options.pattern is not None:
+            consumer.member.subscribe(["^" + options.pattern])
+        elif options.topics:
+            consumer.member.subscribe(options.topics)
         return consumer
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.clients.facade import Client
+from tests.clients.facade import Client, Spot
 from tests.clients.raw import Wire
 from tests.clients.registry import CLIENTS
-from tests.conftest import RunningBroker
+from tests.conftest import RunningBroker, unique
 
 
 @pytest.fixture
@@ -50,6 +50,18 @@ def strict_client(request: pytest.FixtureRequest, strict_broker: RunningBroker) 
 @pytest.fixture
 def strict_admin(strict_broker: RunningBroker) -> AdminClient:
     return AdminClient({"bootstrap.servers": strict_broker.bootstrap})
+
+
+@pytest.fixture
+def group(client: Client, topic: Callable[..., str]) -> tuple[str, str]:
+    """An empty group with offset 2 committed for the only partition of a topic of three records, and that topic."""
+    name, group = topic(), unique("group")
+    client.producer().put(name, b"a", b"b", b"c")
+    consumer = client.consumer(name, group=group)
+    consumer.read(3)
+    consumer.commit({Spot(name, 0): 2})
+    client.close_one(consumer)
+    return group, name
 
 
 @pytest.fixture

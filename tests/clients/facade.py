@@ -153,6 +153,32 @@ class Consumer(ABC):
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    compression: str = "none"
+    acks: str = "all"
+    idempotent: bool = False
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
+    max_bytes: int = 1_000_000
+    metadata_max_age_ms: int = 300_000
+    patience_ms: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    topics: tuple[str, ...] = ()
+    group: str | None = None
+    isolation: str = COMMITTED
+    reset: str = EARLIEST
+    auto_commit: bool = False
+    assignor: str = "range"
+    instance_id: str | None = None
+    session_timeout_ms: int = 6_000
+    metadata_max_age_ms: int = 300_000
+    pattern: str | None = None
+
+
 Opened = TypeVar("Opened", Producer, Consumer)
 
 
@@ -178,64 +204,18 @@ class Client(ABC):
     assignors: ClassVar[tuple[str, ...]] = ("range",)
 
     @abstractmethod
-    def _open_producer(self, **options: Any) -> Producer: ...
+    def _open_producer(self, options: ProducerOptions) -> Producer: ...
 
     @abstractmethod
-    def _open_consumer(self, **options: Any) -> Consumer: ...
+    def _open_consumer(self, options: ConsumerOptions) -> Consumer: ...
 
-    def producer(
-        self,
-        *,
-        compression: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int = 60_000,
-        max_bytes: int = 1_000_000,
-        metadata_max_age_ms: int = 300_000,
-        patience_ms: int = 20_000,
-    ) -> Producer:
-        return self._keep(
-            self._open_producer(
-                compression=compression,
-                acks=acks,
-                idempotent=idempotent,
-                transactional_id=transactional_id,
-                transaction_timeout_ms=transaction_timeout_ms,
-                max_bytes=max_bytes,
-                metadata_max_age_ms=metadata_max_age_ms,
-                patience_ms=patience_ms,
-            )
-        )
+    def producer(self, **options: Any) -> Producer:
+        """`options` as in `ProducerOptions`."""
+        return self._keep(self._open_producer(ProducerOptions(**options)))
 
-    def consumer(
-        self,
-        *topics: str,
-        group: str | None = None,
-        isolation: str = COMMITTED,
-        reset: str = EARLIEST,
-        auto_commit: bool = False,
-        assignor: str = "range",
-        instance_id: str | None = None,
-        session_timeout_ms: int = 6_000,
-        metadata_max_age_ms: int = 300_000,
-        pattern: str | None = None,
-    ) -> Consumer:
+    def consumer(self, *topics: str, **options: Any) -> Consumer:
         """A consumer that subscribes to the topics, or to a pattern; with neither it waits for `assign`."""
-        return self._keep(
-            self._open_consumer(
-                topics=topics,
-                group=group,
-                isolation=isolation,
-                reset=reset,
-                auto_commit=auto_commit,
-                assignor=assignor,
-                instance_id=instance_id,
-                session_timeout_ms=session_timeout_ms,
-                metadata_max_age_ms=metadata_max_age_ms,
-                pattern=pattern,
-            )
-        )
+        return self._keep(self._open_consumer(ConsumerOptions(topics, **options)))
 
     def read_all(self, *topics: str, isolation: str = COMMITTED, partitions: int = 1) -> list[Message]:
         """Everything that such a reader can see now, partition by partition. It never waits for more."""

@@ -12,7 +12,17 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from fencepost.errors import ErrorCode
-from tests.clients.facade import Client, Consumer, Message, Producer, Refused, Sent, Spot
+from tests.clients.facade import (
+    Client,
+    Consumer,
+    ConsumerOptions,
+    Message,
+    Producer,
+    ProducerOptions,
+    Refused,
+    Sent,
+    Spot,
+)
 
 TIMEOUT_S = 20.0
 QUICK = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "metrics_enabled": False}
@@ -104,7 +114,7 @@ class KafkaPythonConsumer(Consumer):
             coordinator.request_rejoin()
         with named_errors():
             found = self.native.poll(int(timeout_s * 1000))
-        return [_message(each) for batch in found.values() for each in batch]
+        return [message_of(each) for batch in found.values() for each in batch]
 
     def assign(self, spots: Iterable[Spot]) -> None:
         self.native.assign([kafka.TopicPartition(*spot) for spot in spots])
@@ -152,39 +162,28 @@ class KafkaPython(Client):
     writes_empty_records = False
     assignors = ("range", "roundrobin", "cooperative-sticky")
 
-    def _open_producer(self, **options: Any) -> Producer:
-        compression = options["compression"]
-        idempotence = {"transactional_id": options["transactional_id"]} if options["transactional_id"] else {}
+    def _open_producer(self, options: ProducerOptions) -> Producer:
+        compression = options.compression
+        idempotence = {"transactional_id": options.transactional_id} if options.transactional_id else {}
         return KafkaPythonProducer(
             bootstrap_servers=self.bootstrap,
             compression_type=None if compression == "none" else compression,
-            acks=options["acks"] if options["acks"] == "all" else int(options["acks"]),
-            enable_idempotence=options["idempotent"] or bool(idempotence),
-            transaction_timeout_ms=options["transaction_timeout_ms"],
-            max_request_size=options["max_bytes"],
-            metadata_max_age_ms=options["metadata_max_age_ms"],
-            max_block_ms=options["patience_ms"],
+            acks=options.acks if options.acks == "all" else int(options.acks),
+            enable_idempotence=options.idempotent or bool(idempotence),
+            transaction_timeout_ms=options.transaction_timeout_ms,
+            max_request_size=options.max_bytes,
+            metadata_max_age_ms=options.metadata_max_age_ms,
+            max_block_ms=options.patience_ms,
             **idempotence,
             **QUICK,
         )
 
-    def _open_consumer(self, **options: Any) -> Consumer:
+    def _open_consumer(self, options: ConsumerOptions) -> Consumer:
         return KafkaPythonConsumer(
-            options["group"],
-            *options["topics"],
-            pattern=options["pattern"],
-            bootstrap_servers=self.bootstrap,
-            isolation_level=options["isolation"],
-            auto_offset_reset=options["reset"],
-            enable_auto_commit=options["auto_commit"],
-            auto_commit_interval_ms=100,
-            partition_assignment_strategy=(ASSIGNORS[options["assignor"]],),
-            group_instance_id=options["instance_id"],
-            session_timeout_ms=options["session_timeout_ms"],
-            heartbeat_interval_ms=50,
-            metadata_max_age_ms=options["metadata_max_age_ms"],
-            fetch_max_wait_ms=100,
-            max_partition_fetch_bytes=4 << 20,
+            options.group,
+            *options.topics,
+            pattern=options.pattern,
+            **consumer_settings(self.bootstrap, options, ASSIGNORS),
             **QUICK,
         )
 
@@ -193,7 +192,25 @@ def positions(offsets: Mapping[Spot, int]) -> dict[Any, Any]:
     return {kafka.TopicPartition(*spot): kafka.OffsetAndMetadata(at, "", -1) for spot, at in offsets.items()}
 
 
-def _message(found: Any) -> Message:
+def consumer_settings(bootstrap: str, options: ConsumerOptions, assignors: Mapping[str, Any]) -> dict[str, Any]:
+    """As kafka-python and aiokafka name them."""
+    return {
+        "bootstrap_servers": bootstrap,
+        "isolation_level": options.isolation,
+        "auto_offset_reset": options.reset,
+        "enable_auto_commit": options.auto_commit,
+        "auto_commit_interval_ms": 100,
+        "partition_assignment_strategy": (assignors[options.assignor],),
+        "group_instance_id": options.instance_id,
+        "session_timeout_ms": options.session_timeout_ms,
+        "heartbeat_interval_ms": 50,
+        "metadata_max_age_ms": options.metadata_max_age_ms,
+        "fetch_max_wait_ms": 100,
+        "max_partition_fetch_bytes": 4 << 20,
+    }
+
+
+def message_of(found: Any) -> Message:
     return Message(
         topic=found.topic,
         value=found.value,

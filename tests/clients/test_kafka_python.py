@@ -142,17 +142,6 @@ class TestTopicAdmin:
 
 
 class TestGroupAdmin:
-    @pytest.fixture
-    def group(self, client: Client, topic: MakeTopic) -> tuple[str, str]:
-        """An empty group with offset 2 committed for the only partition of a topic of three records."""
-        name, group = topic(), unique("group")
-        client.producer().put(name, b"a", b"b", b"c")
-        consumer = client.consumer(name, group=group)
-        consumer.read(3)
-        consumer.commit({Spot(name, 0): 2})
-        client.close_one(consumer)
-        return group, name
-
     def test_a_group_is_listed_and_described(
         self, manager: KafkaAdminClient, client: Client, group: tuple[str, str]
     ) -> None:
