@@ -239,7 +239,7 @@ class Broker:
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
         """Make a topic, without a client library; KafkaError if it cannot be made."""
         # Imported here because most programs that start a broker ask it nothing.
-        from fencepost.client.raw import RawConnection
+        from fencepost.client.connection import Channel
         from fencepost.client.settings import parse_address
 
         configs = [{"name": key, "value": _text(value)} for key, value in (config or {}).items()]
@@ -247,8 +247,9 @@ class Broker:
         request = {"topics": [wanted], "timeout_ms": int(START_TIMEOUT_S * 1000)}
         address = self.bootstrap_servers
         try:
-            with RawConnection(parse_address(address), timeout_s=START_TIMEOUT_S, client_id="fencepost") as connection:
-                result = connection.call(CREATE_TOPICS, CREATE_TOPICS_VERSION, **request).topics[0]
+            with Channel(parse_address(address), "fencepost", START_TIMEOUT_S, START_TIMEOUT_S) as channel:
+                asked = channel.request(CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
+                result = channel.receive(asked).topics[0]
         except ConnectionLost as error:
             state = f"does not answer at {address}" if self.running else "is not running"
             raise BrokerFailed(f"the broker {state}: {error}. {self.log}".strip()) from None

@@ -84,14 +84,9 @@ class Brokers:
         return client
 
     def new_client(self, address: Address) -> RawClient:
+        """For one user alone."""
         settings = self._cluster.settings
         return RawClient(address, timeout_s=settings.request_timeout_ms / 1000, client_id=settings.client_id)
-
-    def new_client_of_leader(self, where: TopicPartition) -> RawClient:
-        return self.new_client(self._cluster.leader_address(*where))
-
-    def new_client_of_coordinator(self, kind: Coordinates, key: str) -> RawClient:
-        return self.new_client(self._cluster.coordinator(kind, key).address)
 
 
 class Sent:
@@ -161,7 +156,7 @@ class RawProducer:
     def send(self, where: TopicPartition, values: Sequence[bytes | str], sequence: int) -> Sent:
         """Only send a batch."""
         batch = self.who.batch(*where, values, sequence=sequence)
-        client = self._brokers.new_client_of_leader(where)
+        client = self._brokers.leader(where, lambda leader: self._brokers.new_client(leader.address))
         fields = produce_fields({where: batch}, self.who.transactional_id)
         return Sent(client, client.request(PRODUCE, PRODUCE_VERSION[self.protocol], fields))
 
@@ -192,7 +187,7 @@ class RawProducer:
 
     def send_end(self, *, commit: bool) -> Sent:
         """Only send EndTxn."""
-        client = self._brokers.new_client_of_coordinator(Coordinates.TRANSACTION, self.who.transactional_id or "")
+        client = self._ask_coordinator(lambda coordinator: self._brokers.new_client(coordinator.address))
         fields = {**self.who.fields, "committed": commit}
         return Sent(client, client.request(END_TXN, END_TXN_VERSION[self.protocol], fields))
 
@@ -203,5 +198,5 @@ class RawProducer:
         code = self.add_partitions(partitions)
         return self.add_offsets(group) if not code and group is not None else code
 
-    def _ask_coordinator(self, ask: Callable[[RawClient], ErrorCode]) -> ErrorCode:
+    def _ask_coordinator(self, ask: Callable[[RawClient], T]) -> T:
         return self._brokers.coordinator(Coordinates.TRANSACTION, self.who.transactional_id or "", ask)
