@@ -85,6 +85,7 @@ compat: setup kafka spark-kafka ## Apache Kafka's own tools and Kafka Streams ag
 
 bench: setup kafka spark-kafka ## side by side with Apache Kafka: speed, CPU, memory (an hour; ARGS=--quick ten minutes)
 	$(BIN)/python -m bench.startup $(ARGS)
+	$(BIN)/python -m bench.recovery $(ARGS)
 	$(BIN)/python -m bench.produce $(ARGS)
 	$(BIN)/python -m bench.consume $(ARGS)
 	$(BIN)/python -m bench.transactions $(ARGS)

@@ -9,11 +9,13 @@ A partition that was never written has no directory: its log is made when somebo
 
 import asyncio
 import logging
+import operator
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from fencepost.broker import topic_names
 from fencepost.broker.catalogue import Catalogue, Topic
@@ -33,8 +35,12 @@ from fencepost.wire.terms import CONSUMER_OFFSETS, INTERNAL_TOPICS, TopicPartiti
 __all__ = ["Topic", "TopicRegistry"]
 
 logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
-DISK_THREADS = 8
+#: How many syncs are under way at once. Disks merge flushes that wait together: 32 threads take half the time of 8.
+DISK_THREADS = 32
+#: How many recovered logs are synced together. Each has a file open until then.
+SYNC_LOGS = 1000
 
 
 class TopicRegistry:
@@ -105,7 +111,11 @@ class TopicRegistry:
     async def close(self) -> None:
         """Close every log; the next start has nothing to recover unless the disk failed."""
         self._checkpoints.stop()
-        closed = await asyncio.gather(*map(self._close_log, self.logs()))
+        closing = [self._closing(log) for log in self.logs()]
+        if self._executor is not None:
+            closed = await asyncio.to_thread(self._side_by_side, closing)
+        else:
+            closed = self._side_by_side(closing)
         clean = self._lock is not None and all(closed)
         try:
             if self._lock is not None:
@@ -119,27 +129,38 @@ class TopicRegistry:
             await asyncio.to_thread(self._executor.shutdown)
         self._let_go()
 
-    async def _close_log(self, log: PartitionLog) -> bool:
-        """Whether it has nothing to recover. The logs sync side by side."""
+    def _closing(self, log: PartitionLog) -> Callable[[], bool]:
+        """Do the quick part of closing a log. The slow part says whether the log has nothing to recover."""
         if log.failed:
-            return False
+            return lambda: False
         try:
             finish = log.prepare_close()
-            if finish is not None and self._executor is not None:
-                await asyncio.get_running_loop().run_in_executor(self._executor, finish)
-            elif finish is not None:
-                finish()
         except OSError as error:
-            logger.error("%s-%d was not closed cleanly: %s", log.topic, log.partition, error)
-            return False
-        return True
+            _complain(log, error)
+            return lambda: False
+
+        def close() -> bool:
+            try:
+                if finish is not None:
+                    finish()
+            except OSError as error:
+                _complain(log, error)
+                return False
+            return True
+
+        return close
+
+    def _side_by_side(self, jobs: Iterable[Callable[[], Result]]) -> list[Result]:
+        """Run jobs that wait for the disk, on threads if there are any. Raises what one of them raises."""
+        run = map if self._executor is None else self._executor.map
+        return list(run(operator.call, jobs))
 
     def _let_go(self) -> None:
         self._catalogue.close()
         self._logs.clear()
         self._logs_by_id.clear()
         if self._executor is not None:
-            self._executor.shutdown(wait=False)
+            self._executor.shutdown(wait=False, cancel_futures=True)
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -156,12 +177,24 @@ class TopicRegistry:
     def _open_logs(self) -> None:
         self._checkpoints.load()
         clean = checkpoint.take_clean_shutdown(self._disk, self._directory)
+        syncs: list[Callable[[], None]] = []
         for topic, partition in find_partitions(self._disk, self._directory, self._catalogue):
-            self._open_log(topic, partition, clean_shutdown=clean)
+            self._open_log(topic, partition, clean_shutdown=clean, run=syncs.append)
+            if len(syncs) >= SYNC_LOGS:
+                self._side_by_side(syncs)
+                syncs.clear()
+        self._side_by_side(syncs)
         self._checkpoints.write()  # without the offsets of what is gone
         self._catalogue.tidy()
 
-    def _open_log(self, topic: Topic, partition: int, *, clean_shutdown: bool) -> PartitionLog:
+    def _open_log(
+        self,
+        topic: Topic,
+        partition: int,
+        *,
+        clean_shutdown: bool,
+        run: Callable[[Callable[[], None]], object] = operator.call,
+    ) -> PartitionLog:
         if self._worker is None:
             raise InvariantBroken("the topics are not open")
         place = TopicPartition(topic.name, partition)
@@ -179,6 +212,7 @@ class TopicRegistry:
             log_start_offset=self._checkpoints.log_starts.get(place, 0),
             cleaned_offset=self._checkpoints.cleaned.get(place, 0),
             on_progress=self._on_progress,
+            run=run,
         )
         self._logs[place] = log
         self._logs_by_id[topic.id, partition] = log
@@ -410,3 +444,7 @@ class TopicRegistry:
         size = settings.offsets_topic_segment_bytes if offsets else settings.transaction_state_log_segment_bytes
         compression = "producer" if offsets else "uncompressed"
         return {"cleanup.policy": "compact", "segment.bytes": str(size), "compression.type": compression}
+
+
+def _complain(log: PartitionLog, error: OSError) -> None:
+    logger.error("%s-%d was not closed cleanly: %s", log.topic, log.partition, error)

@@ -202,13 +202,17 @@ class SystemDisk:
         with suppress(FileNotFoundError), _descriptor(path, os.O_RDWR) as fd:
             _fdatasync(fd)
 
+    # Not `open`, which takes five times as long: starting and stopping do this for every partition.
+
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        with _descriptor(path, os.O_RDONLY) as fd:
+            return os.pread(fd, os.fstat(fd).st_size, 0)
 
     def write_bytes(self, path: str, data: bytes) -> None:
-        with open(path, "wb") as file:
-            file.write(data)
+        with _descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+            written = os.pwrite(fd, data, 0)
+            while written < len(data):
+                written += os.pwrite(fd, data[written:], written)
 
     def write_atomically(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
@@ -255,7 +259,7 @@ class DirectoryLock:
 
 @contextmanager
 def _descriptor(path: str, flags: int) -> Iterator[int]:
-    fd = os.open(path, flags | os.O_CLOEXEC)
+    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
     try:
         yield fd
     finally:

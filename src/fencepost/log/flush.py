@@ -171,34 +171,23 @@ class GroupCommit:
         return future
 
     def hand_over(self) -> Callable[[], None]:
-        """The last sync of a log that is being closed, for the caller to make. It raises OSError."""
+        """A sync of everything written so far, for a log that is being opened or closed.
+
+        The caller makes it on any thread while nobody else uses the log. It raises OSError.
+        """
         dirty = self.dirty.take()
-        self._collect(dirty)
-        disk = self._disk
+        end = self._collect(dirty)
 
         def sync() -> None:
             try:
-                dirty.sync(disk)
+                dirty.sync(self._disk)
             finally:
                 dirty.release()
             if dirty.replacements:
                 raise OSError(f"could not write {', '.join(dirty.replacements)}")
+            self._advance(end, [])
 
         return sync
-
-    def sync_now(self) -> None:
-        """Sync in the caller's thread, while a log is being opened. Raises OSError."""
-        dirty = self.dirty.take()
-        end = self._collect(dirty)
-        try:
-            dirty.sync(self._disk)
-        except OSError as error:
-            self._fail(error, [])
-            raise
-        finally:
-            dirty.release()
-        self.dirty.replacements.update(dirty.replacements)
-        self._advance(end, [])
 
     def stop(self, error: KafkaError) -> None:
         """No further rounds; whoever waits gets `error`."""

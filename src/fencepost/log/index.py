@@ -33,6 +33,8 @@ class IndexFile:
         self._on_disk = 0
         self._tail = bytearray()
         self._tail_limit = tail_entries * layout.size
+        #: Whether the file may be longer than it should be.
+        self._outdated = False
         self.count = 0
 
     def load(self) -> bool:
@@ -43,6 +45,7 @@ class IndexFile:
             return False
         self._on_disk = self.count = size // self._layout.size
         self._tail.clear()
+        self._outdated = False
         return size % self._layout.size == 0
 
     def append(self, *entry: int) -> None:
@@ -63,6 +66,11 @@ class IndexFile:
             write_fully(file, bytes(self._tail), self._on_disk * self._layout.size)
             self._on_disk = self.count
             self._tail.clear()
+        if self._outdated:
+            size = self._on_disk * self._layout.size
+            if file.size() > size:
+                file.truncate(size)
+            self._outdated = False
 
     def entry(self, number: int) -> tuple[int, ...]:
         size = self._layout.size
@@ -118,9 +126,11 @@ class IndexFile:
         self.count = count
 
     def reset(self) -> None:
-        """Forget everything. A file that does not exist is made when there is something to write, or at the end."""
-        if self._file is not None or self._disk.exists(self.path):
-            self._opened().truncate(0)
+        """Forget everything. The file is made, or cut to length, when the index is written next.
+
+        Recovery usually writes the same entries again. Truncating first would wait for the file system's journal.
+        """
+        self._outdated = True
         self._on_disk = self.count = 0
         self._tail.clear()
 

@@ -11,6 +11,7 @@ The event loop thread owns all of this; only syncing and the cleaner's copying h
 
 import asyncio
 import logging
+import operator
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
@@ -105,11 +106,16 @@ class PartitionLog:
         cls, disk: Disk, directory: str, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock,
         worker: Worker, *, clean_shutdown: bool, recovery_point: int = 0, log_start_offset: int = 0,
         cleaned_offset: int = 0, on_progress: "Callable[[PartitionLog], None] | None" = None,
+        run: Callable[[Callable[[], None]], object] = operator.call,
     ) -> "PartitionLog":  # fmt: skip
         """Open what `directory` holds, or a log that has never been written and gets a directory when it is.
 
-        Recovery after an unclean shutdown happens here, in the caller's thread. Raises KafkaError when the directory
-        belongs to another topic of the same name or is damaged in what had been synced, OSError when it cannot be read.
+        Recovery after an unclean shutdown happens here, in the caller's thread. It ends with a sync of what a killed
+        process may have left in the page cache. `run` gets that sync and may make it on a thread: the caller then waits
+        for it before anybody uses the log. The caller also syncs the directory's own name.
+
+        Raises KafkaError if the directory belongs to another topic of the same name or is damaged in what had been
+        synced, OSError if it cannot be read or synced.
         """
         checkpoint.check_topic_id(disk, directory, topic_id)
         loaded = recovery.load(
@@ -118,12 +124,13 @@ class PartitionLog:
         )  # fmt: skip
         home = PartitionDirectory(disk, directory, loaded.snapshots, loaded.dirty)
         log = cls(home, topic, partition, topic_id, config, clock, worker, loaded, on_progress)
-        if loaded.dirty.files and config.durable_acks:
-            # What a killed process had written is in the log again, but not yet safe from power failure.
+        log.cleaned_offset = cleaned_offset
+        if loaded.segments and not loaded.clean and config.durable_acks:
             if log._tail.unsettled_bytes >= SETTLE_BYTES:
                 log._tail.settle()
-            log._commit.sync_now()
-        log.cleaned_offset = cleaned_offset
+            sync = log._commit.hand_over()
+            log.segments.release()
+            run(sync)
         return log
 
     @property
@@ -426,7 +433,6 @@ class PartitionLog:
 
         def finish() -> None:
             sync()
-            self.recovery_point = self.log_end_offset
             kept = {segment.base_offset for segment in self.segments.all} | {self.log_end_offset}
             self.directory.drop_snapshots(self.directory.snapshots - kept)
 

@@ -259,10 +259,9 @@ class Loader:
 
     def _rebuild(self, first_rebuilt: int, sizes_found: list[int]) -> None:
         log = self._log
-        # Names too may be known to the page cache alone: of the directory itself, and of the small files in it.
-        log.dirty.directories.update(dict.fromkeys((self._directory, os.path.dirname(self._directory))))
-        for name in (files.LEADER_EPOCHS, files.PARTITION_METADATA):
-            log.dirty.paths[os.path.join(self._directory, name)] = None
+        # Names too may be in the page cache only. `leader-epoch-checkpoint` and `partition.metadata` need no more than
+        # that: their content was synced before they got their names.
+        log.dirty.directories[self._directory] = None
         for offset in log.snapshots:
             log.dirty.paths[self._snapshot_path(offset)] = None
         for number in range(first_rebuilt, len(log.segments)):
@@ -272,13 +271,12 @@ class Loader:
                 return
             if segment.base_offset not in log.snapshots and number:
                 self._take_snapshot(segment.base_offset)
-            whole = self._rebuild_segment(segment, sizes_found[number])
-            log.dirty.add_file(segment.file)
-            if number + 1 < len(log.segments):
-                log.dirty.paths.update(dict.fromkeys(segment.index_paths()))
-            if not whole:
+            if not self._rebuild_segment(segment, sizes_found[number]):
                 self._cut_from(number + 1)
                 return
+            if number + 1 < len(log.segments):  # the active one goes with every sync
+                log.dirty.add_file(segment.file)
+                log.dirty.paths.update(dict.fromkeys(segment.index_paths()))
 
     def _continues(self, before: Segment, segment: Segment) -> bool:
         """Whether a segment begins where the one before it ends. If not, what lay between was never synced."""

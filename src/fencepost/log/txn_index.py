@@ -57,5 +57,5 @@ class TxnIndex(IndexFile):
         return False
 
     def spill(self) -> None:
-        if self._tail:
+        if self._tail or (self._outdated and self._disk.exists(self.path)):
             super().spill()

@@ -55,14 +55,15 @@ class World:
         version = handlers()[key].last if version is None else version
         return requests.received(key, version, requests.send(self.node, key, version, request))
 
-    def append(self, topic: str, partition: int = 0, count: int = 1) -> PartitionLog:
+    def append(self, topic: str, partition: int = 0, count: int = 1, *, sync: bool = True) -> PartitionLog:
         """Write single records and sync them."""
         log = self.topics.log(topic, partition)
         assert log is not None
         for number in range(count):
             record = Record(offset=0, timestamp=self.clock.now_ms(), key=b"k%d" % number, value=b"v")
             log.append(encode_batch([record]), Origin.CLIENT)
-        self.worker.run()
+        if sync:
+            self.worker.run()
         return log
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.broker import topics
 from fencepost.broker.data_directory import META, decode_uuid, load_identity
 from fencepost.broker.settings import Source
 from fencepost.errors import ConfigError, DataDirectoryLocked, ErrorCode, KafkaError, Malformed
@@ -331,6 +332,26 @@ def test_a_disk_that_takes_nothing_refuses_the_topic(tmp_path):
     assert world.topics.get("shop") is None
     disk.capacity_bytes = None
     assert world.topics.create("shop", 1, {}).name == "shop"
+    world.close()
+
+
+def test_what_a_killed_broker_left_in_the_page_cache_is_synced_before_the_next_one_serves(tmp_path, monkeypatch):
+    monkeypatch.setattr(topics, "SYNC_LOGS", 2)
+    disk = ForgetfulDisk(str(tmp_path))
+    world = World(tmp_path, disk=disk)
+    world.topics.create("shop", 5, {})
+    for partition in range(5):
+        world.append("shop", partition, 3, sync=False)
+    world.crash()
+    disk.fail_syncs = True
+    with pytest.raises(OSError, match="the disk is broken"):
+        world.open()
+    disk.fail_syncs = False
+    world.open()
+    world.crash()
+    disk.lose_power()
+    world.open()
+    assert [world.topics.log("shop", partition).log_end_offset for partition in range(5)] == [3] * 5
     world.close()
 
 

@@ -45,6 +45,8 @@ class Fixture:
             clean_shutdown=clean, recovery_point=self.recovery_point, log_start_offset=self.log_start_offset,
             on_progress=lambda log: self.progress.append((log.high_watermark, log.last_stable_offset)),
         )  # fmt: skip
+        if not clean:  # as a broker does once it has opened all its logs
+            self.disk.fsync_dir(DATA)
         return self.log
 
     def restart(self) -> PartitionLog:
