@@ -3,8 +3,12 @@
 import itertools
 import random
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pytest
 
 from fencepost.clock import ManualClock
+from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
 from fencepost.log.origin import Origin
 from fencepost.log.partition import PartitionLog
@@ -79,8 +83,25 @@ class Fixture:
             self.worker.run()
         return appended
 
+    def read(
+        self,
+        offset: int = 0,
+        max_bytes: int = 10_000,
+        isolation: Isolation = Isolation.READ_UNCOMMITTED,
+        *,
+        at_least_one_batch: bool = True,
+    ) -> Fetched:
+        return self.log.read(offset, max_bytes, isolation, at_least_one_batch=at_least_one_batch)
+
     def names(self) -> list[str]:
         return sorted(self.disk.listdir(DIRECTORY))
+
+
+@contextmanager
+def refused(code: ErrorCode) -> Iterator[None]:
+    with pytest.raises(KafkaError) as error:
+        yield
+    assert error.value.code == code
 
 
 def batch(

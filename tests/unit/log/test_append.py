@@ -43,7 +43,7 @@ def test_offsets_are_assigned_in_order_and_written_into_the_batch(home: Fixture)
     first = home.append(b"a", b"b")
     second = home.append(b"c")
     assert (first.base_offset, first.last_offset, second.base_offset) == (0, 1, 2)
-    stored = headers(home.log.read(0, 10_000, Isolation.READ_UNCOMMITTED, at_least_one_batch=True).records)
+    stored = headers(home.read().records)
     assert [(header.base_offset, header.leader_epoch) for header in stored] == [(0, 5), (2, 5)]
 
 
@@ -52,13 +52,13 @@ def test_bytes_are_stored_as_they_came(home: Fixture) -> None:
     sent = bytes(encoded)
     home.log.append(memoryview(encoded))
     home.worker.run()
-    records = bytes(home.log.read(0, 10_000, Isolation.READ_UNCOMMITTED, at_least_one_batch=True).records)
+    records = bytes(home.read().records)
     assert records[16:] == sent[16:]
 
 
 def test_a_log_that_was_never_written_has_no_directory(home: Fixture) -> None:
     assert not home.disk.exists(DIRECTORY)
-    assert home.log.read(0, 100, Isolation.READ_COMMITTED, at_least_one_batch=True).records == b""
+    assert home.read(0, 100, Isolation.READ_COMMITTED).records == b""
     assert list(home.log.replay()) == [] and home.log.size_bytes() == 0
     assert home.log.offset_for_timestamp(0, Isolation.READ_UNCOMMITTED) is None
     home.log.maintain()
@@ -138,7 +138,7 @@ def test_append_time_replaces_the_producers_times() -> None:
     home = Fixture(LogConfig(message_timestamp_type="LogAppendTime"))
     appended = home.append(b"a", timestamps=[NOW_MS + 10 * HOUR_MS])
     assert appended.append_time_ms == NOW_MS
-    data = bytes(home.log.read(0, 10_000, Isolation.READ_UNCOMMITTED, at_least_one_batch=True).records)
+    data = bytes(home.read().records)
     header = read_header(data)
     assert header.uses_append_time and header.max_timestamp == NOW_MS and header.crc == checksum(data)
     assert [record.timestamp for record in decode_batch(data)] == [NOW_MS]
@@ -148,7 +148,7 @@ def test_a_topics_own_compression_is_applied() -> None:
     home = Fixture(LogConfig(compression_type="zstd"))
     home.append(b"a" * 100, b"b", producer_id=4, producer_epoch=1, base_sequence=0)
     home.append(b"c", compression=Compression.GZIP)
-    fetched = home.log.read(0, 10_000, Isolation.READ_UNCOMMITTED, at_least_one_batch=True)
+    fetched = home.read()
     assert [header.compression for header in headers(fetched.records)] == [Compression.ZSTD, Compression.ZSTD]
     assert values(fetched) == [b"a" * 100, b"b", b"c"]
     assert headers(fetched.records)[0].producer_id == 4

@@ -294,7 +294,7 @@ def test_a_read_passes_over_batches_that_compaction_emptied(compacted: Fixture) 
     emptied = [offset for offset, count in batches(compacted) if count == 0]
     assert len(emptied) == 2, "a producer's last batch, and one that shows where a segment ends"
     for offset in range(compacted.log.high_watermark):
-        fetched = compacted.log.read(offset, 300, Isolation.READ_UNCOMMITTED, at_least_one_batch=True)
+        fetched = compacted.read(offset, 300)
         assert headers(fetched.records)[0].record_count, offset
 
 
@@ -310,7 +310,7 @@ def test_a_reader_that_may_see_nothing_but_emptied_batches_gets_them(compacted: 
     end = compacted.log.last_stable_offset
     offset = 0
     while offset < end:
-        fetched = compacted.log.read(offset, 300, Isolation.READ_COMMITTED, at_least_one_batch=True)
+        fetched = compacted.read(offset, 300, Isolation.READ_COMMITTED)
         offset = headers(fetched.records)[-1].last_offset + 1
     assert offset == end
 
@@ -320,7 +320,7 @@ def test_a_slow_reader_gets_what_it_was_promised_while_segments_are_merged(compa
     for number in range(12):
         write(compacted, (b"a", b"%d" % number * INLINE_BYTES))
     close_segment(compacted)
-    slow = compacted.log.read(0, 2 * INLINE_BYTES, Isolation.READ_UNCOMMITTED, at_least_one_batch=True).records
+    slow = compacted.read(0, 2 * INLINE_BYTES).records
     expected = bytes(slow)
     clean(compacted)
     compacted.log.release_idle()

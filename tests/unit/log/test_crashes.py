@@ -13,7 +13,7 @@ from fencepost.log.config import LogConfig
 from fencepost.wire.records import decode_batch, decode_marker
 from fencepost.wire.terms import Isolation
 from tests.fakes.forgetful_disk import PowerLost
-from tests.unit.log.support import NOW_MS, Fixture, batch, read_all
+from tests.unit.log.support import Fixture, batch, read_all
 
 HISTORIES = int(os.environ.get("CRASH_HISTORIES", "40"))
 STEPS = 120
@@ -287,10 +287,3 @@ def test_without_forced_syncs_a_killed_process_loses_nothing(seed: int) -> None:
         if step % 40 == 39:
             history.home.kill()
             history.check()
-
-
-def test_a_refused_append_says_so(home: Fixture) -> None:
-    home.disk.fail_writes = True
-    with pytest.raises(KafkaError) as refused:
-        home.append(b"x", timestamps=[NOW_MS])
-    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR

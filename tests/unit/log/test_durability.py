@@ -13,19 +13,18 @@ from fencepost.log.disk import SystemDisk
 from fencepost.log.flush import ThreadWorker
 from fencepost.log.partition import PartitionLog
 from fencepost.wire.terms import Isolation
-from tests.unit.log.support import SMALL, Fixture, batch, values
+from tests.unit.log.support import SMALL, Fixture, batch, refused, values
 
 FOREVER = 2**63 - 1
 
 
 def everything(home: Fixture) -> list[bytes | None]:
-    return values(home.log.read(0, 10**6, Isolation.READ_UNCOMMITTED, at_least_one_batch=True))
+    return values(home.read(0, 10**6))
 
 
 def storage_error(home: Fixture, value: bytes = b"x") -> None:
-    with pytest.raises(KafkaError) as refused:
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR):
         home.log.append(batch(value))
-    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_an_append_is_durable_after_a_sync_that_began_later(home: Fixture) -> None:
@@ -222,9 +221,8 @@ def test_a_disk_that_cannot_be_read_is_an_error_for_the_reader_alone(home: Fixtu
         lambda: home.log.offset_for_timestamp(0, Isolation.READ_UNCOMMITTED),
         home.log.max_timestamp_offset,
     ):
-        with pytest.raises(KafkaError) as refused:
+        with refused(ErrorCode.KAFKA_STORAGE_ERROR):
             look()
-        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert home.append(b"b").base_offset == 1
     home.disk.fail_reads = False
     assert everything(home) == [b"a", b"b"]

@@ -1,60 +1,52 @@
 """Which bytes a reader gets: whole batches, never more than is durable, at least one where that was asked."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.errors import ErrorCode, KafkaError
+from fencepost.errors import ErrorCode
 from fencepost.log.config import LogConfig
 from fencepost.log.reading import INLINE_BYTES
-from fencepost.log.results import Fetched
 from fencepost.log.slices import FileSlice
-from fencepost.wire.terms import Isolation
-from tests.unit.log.support import SMALL, Fixture, batch, headers, read_all, values
-
-
-def read(home: Fixture, offset: int, max_bytes: int = 10_000, *, at_least_one_batch: bool = True) -> Fetched:
-    return home.log.read(offset, max_bytes, Isolation.READ_UNCOMMITTED, at_least_one_batch=at_least_one_batch)
+from tests.unit.log.support import SMALL, Fixture, batch, headers, read_all, refused, values
 
 
 def test_offsets_outside_of_the_log_are_refused(home: Fixture) -> None:
     home.append(b"a", b"b")
     home.log.delete_records(1)
     for offset in (-1, 0, 3):
-        with pytest.raises(KafkaError) as refused:
-            read(home, offset)
-        assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert read(home, 2).records == b""
+        with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+            home.read(offset)
+    assert home.read(2).records == b""
 
 
 def test_a_batch_is_returned_whole_even_when_its_middle_was_asked_for(home: Fixture) -> None:
     home.append(b"a", b"b", b"c")
-    assert values(read(home, 1)) == [b"a", b"b", b"c"]
+    assert values(home.read(1)) == [b"a", b"b", b"c"]
 
 
 def test_the_end_is_the_high_watermark(home: Fixture) -> None:
     home.append(b"a")
     home.append(b"b", sync=False)
-    assert values(read(home, 0)) == [b"a"]
-    assert read(home, 1).records == b"" and read(home, 2).records == b""
+    assert values(home.read(0)) == [b"a"]
+    assert home.read(1).records == b"" and home.read(2).records == b""
     home.worker.run()
-    assert values(read(home, 0)) == [b"a", b"b"]
-    assert values(read(home, 1)) == [b"b"]
+    assert values(home.read(0)) == [b"a", b"b"]
+    assert values(home.read(1)) == [b"b"]
 
 
 def test_at_least_one_batch_comes_only_where_asked_for(home: Fixture) -> None:
     home.append(b"x" * 500)
     home.append(b"y" * 500)
-    assert values(read(home, 0, 10)) == [b"x" * 500]
-    assert read(home, 0, 10, at_least_one_batch=False).records == b""
-    cut = bytes(read(home, 0, 600, at_least_one_batch=False).records)
+    assert values(home.read(0, 10)) == [b"x" * 500]
+    assert home.read(0, 10, at_least_one_batch=False).records == b""
+    cut = bytes(home.read(0, 600, at_least_one_batch=False).records)
     assert len(cut) == 600 and len(headers(cut)) == 1
 
 
 def test_much_is_read_as_it_is_sent(home: Fixture) -> None:
     for _ in range(4):
         home.append(b"x" * INLINE_BYTES)
-    fetched = read(home, 0, 3 * INLINE_BYTES)
+    fetched = home.read(0, 3 * INLINE_BYTES)
     assert isinstance(fetched.records, FileSlice) and len(fetched.records) == 3 * INLINE_BYTES
     content = bytes(fetched.records)
     home.log.release_idle()
@@ -67,10 +59,10 @@ def test_a_reader_at_the_end_goes_on_where_it_left_off() -> None:
     offset = 0
     for number in range(50):
         home.append(b"%d" % number * 20)
-        fetched = read(home, offset)
+        fetched = home.read(offset)
         while headers(fetched.records):
             offset = headers(fetched.records)[-1].last_offset + 1
-            fetched = read(home, offset)
+            fetched = home.read(offset)
     assert offset == 50
 
 
@@ -91,7 +83,7 @@ def test_every_offset_is_found_whatever_the_sizes(data: st.DataObject) -> None:
         home.restart()
     end = home.log.log_end_offset
     offset = data.draw(st.integers(0, end - 1))
-    first = headers(read(home, offset, data.draw(st.integers(0, 3000))).records)[0]
+    first = headers(home.read(offset, data.draw(st.integers(0, 3000))).records)[0]
     assert first.base_offset <= offset <= first.last_offset
     records = read_all(home.log, max_bytes=data.draw(st.integers(1, 3000)))
     assert [record.offset for record in records] == list(range(end))

@@ -7,7 +7,7 @@ import pytest
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log import files, partition
 from fencepost.log.partition import PartitionLog
-from tests.unit.log.support import DIRECTORY, SMALL, TOPIC_ID, Fixture, batch, read_all
+from tests.unit.log.support import DIRECTORY, SMALL, TOPIC_ID, Fixture, batch, read_all, refused
 
 
 @pytest.fixture
@@ -175,11 +175,10 @@ def test_a_log_start_beyond_the_end_begins_an_empty_log(small: Fixture) -> None:
 
 
 def test_a_directory_of_another_topic_with_the_same_name_is_refused(small: Fixture) -> None:
-    with pytest.raises(KafkaError) as refused:
+    with refused(ErrorCode.INCONSISTENT_TOPIC_ID):
         PartitionLog.open(
             small.disk, DIRECTORY, "shop", 0, bytes(16), SMALL, small.clock, small.worker, clean_shutdown=True
         )
-    assert refused.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
     assert bytes(16) != TOPIC_ID
 
 
