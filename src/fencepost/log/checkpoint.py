@@ -53,7 +53,7 @@ def mark_clean_shutdown(disk: Disk, data_directory: str) -> None:
 
 
 def take_clean_shutdown(disk: Disk, data_directory: str) -> bool:
-    """Whether the last shutdown was clean. The mark is gone afterwards: this broker has yet to earn its own."""
+    """Whether the last shutdown was clean. The mark is removed: this broker writes its own when it stops."""
     path = os.path.join(data_directory, CLEAN_SHUTDOWN)
     if not disk.exists(path):
         return False
@@ -85,8 +85,8 @@ def check_topic_id(disk: Disk, directory: str, topic_id: bytes) -> None:
 
 
 def discard_directory(disk: Disk, directory: str, topic_id: bytes, worker: Worker) -> None:
-    """Put a partition's directory out of the way, durably, and remove its files in the background."""
-    # Kafka's pattern for directories on their way out: name.uuid-delete, never longer than a file name may be.
+    """Rename a partition's directory, durably, and remove its files in the background."""
+    # Kafka's pattern for deleted directories: name.uuid-delete, cut to the length of a file name.
     suffix = f".{topic_id.hex()}{files.DELETED_DIRECTORY}"
     parent, name = os.path.split(directory)
     discarded = os.path.join(parent, name[: 255 - len(suffix)] + suffix)
@@ -96,7 +96,7 @@ def discard_directory(disk: Disk, directory: str, topic_id: bytes, worker: Worke
 
 
 def sweep_discarded(disk: Disk, data_directory: str) -> None:
-    """Remove what `discard_directory` did not come to before the process ended."""
+    """Remove directories that `discard_directory` had renamed when the process ended."""
     for name in disk.listdir(data_directory):
         if name.endswith(files.DELETED_DIRECTORY):
             disk.rmtree(os.path.join(data_directory, name))

@@ -86,7 +86,7 @@ class Disk(Protocol):
         """Replace a file's content. Neither atomic nor synced."""
 
     def write_atomically(self, path: str, data: bytes) -> None:
-        """Replace a file so that, whatever happens, it has its old content or its new one, and the new one stays."""
+        """Replace a file durably. After a crash it has its old content or its new one."""
 
     def modified_ms(self, path: str) -> int: ...
 
@@ -154,7 +154,7 @@ class SystemFile:
             self._closing = True
         elif self._fd >= 0:
             fd, self._fd = self._fd, -1
-            # A second use of a closed file must fail, not reach whatever got this descriptor number next.
+            # A second use of a closed file must fail, not reach the file that got this descriptor number next.
             self.pwrite = partial(os.pwrite, -1)
             self.pread = partial(os.pread, -1)
             os.close(fd)

@@ -1,9 +1,9 @@
 """Group commit: appends that arrive while a sync is under way share the next one.
 
-A `Round` is one trip to the disk: every file that changed since the last one, then the directories in which names
-changed, so that nothing is called durable whose name power loss could take back. One round per log is in flight.
-Invariant: a waiter is answered only by a round that began after its bytes were written. A failed sync ends the group
-commit for good: the kernel may have dropped the dirty pages, and a later sync that succeeds would prove nothing.
+A `Round` syncs every file that changed since the last round, then the directories in which names changed: power loss
+must not take back the name of a durable file. One round per log is in flight. Invariant: a waiter is answered only by a
+round that began after its bytes were written. A failed sync ends the group commit for good: the kernel may have dropped
+the dirty pages, and a later sync that succeeds would prove nothing.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Worker(Protocol):
         """Run `work` on a thread, then `done` on the loop with what went wrong, if anything."""
 
     def background(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """The same for work that may take minutes and that nobody waits for: it must not keep syncs from a thread."""
+        """The same for work that may take minutes. It has a thread of its own and does not delay syncs."""
 
     def create_future(self) -> "asyncio.Future[None]": ...
 
@@ -60,7 +60,7 @@ class ThreadWorker:
             work()
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(done, error)
 
 
@@ -71,8 +71,8 @@ class Dirty:
         self.files: dict[int, File] = {}
         self.paths: dict[str, None] = {}
         self.directories: dict[str, None] = {}
-        #: Small files that are replaced as a whole: path → content. Written by the trip itself, so that nobody on the
-        #: event loop waits for a file to be made.
+        #: Small files that are replaced as a whole: path → content. `sync` writes them, so that the event loop does not
+        #: wait for files to be created.
         self.replacements: dict[str, bytes] = {}
 
     def add_file(self, file: File) -> None:
@@ -90,7 +90,7 @@ class Dirty:
         return taken
 
     def sync(self, disk: Disk) -> None:
-        """The trip itself, on a background thread. What could not be replaced (a full disk) stays in `replacements`."""
+        """Runs on a background thread. What could not be replaced (a full disk) stays in `replacements`."""
         for path, content in list(self.replacements.items()):
             with suppress(OSError):
                 disk.write_bytes(path + files.TEMPORARY, content)
@@ -153,7 +153,7 @@ class GroupCommit:
         if not self._requested:
             self._requested = True
             if self._in_flight is None:
-                # Not at once: everything that this turn of the loop still appends goes on the same trip.
+                # Not at once: the round includes everything that this turn of the loop still appends.
                 self._worker.soon(self._start)
 
     def when_synced(self, offset: int) -> "asyncio.Future[None] | None":
@@ -190,7 +190,7 @@ class GroupCommit:
         return sync
 
     def stop(self, error: KafkaError) -> None:
-        """No further rounds; whoever waits gets `error`."""
+        """Start no further rounds; those who wait get `error`."""
         self._error = error
         waiting, self._waiting = self._waiting, []
         if self._in_flight is not None:

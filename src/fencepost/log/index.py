@@ -5,8 +5,8 @@ Layouts (big-endian), as Kafka's, without a header::
     .index      relativeOffset int32, position int32      last offset of a batch → where the batch begins
     .timeindex  timestamp int64, relativeOffset int32     greatest timestamp so far → the batch that has it
 
-An index is a hint that can always be made again from the log, so a write that fails (a full disk) is not an error: the
-entries stay in memory and are written with the next ones. Invariant: entries ascend strictly in their first field.
+An index can always be rebuilt from the log, so a write that fails (a full disk) is not an error: the entries stay in
+memory and are written with the next ones. Invariant: entries ascend strictly in their first field.
 """
 
 import struct
@@ -135,7 +135,7 @@ class IndexFile:
         self._tail.clear()
 
     def release(self) -> None:
-        """Give the descriptor back; it is opened again when needed."""
+        """Close the file; it is opened again when needed."""
         if self._file is not None:
             self._file.close()
             self._file = None

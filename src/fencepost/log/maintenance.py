@@ -1,4 +1,4 @@
-"""What a log needs from time to time: old segments removed, duplicates compacted, idle producers forgotten.
+"""Regular work on a log: removes old segments, compacts duplicates, forgets idle producers.
 
 The broker calls `maintain` for every log at `log.retention.check.interval.ms` and `log.cleaner.backoff.ms`. It never
 blocks: what takes long goes to the worker.

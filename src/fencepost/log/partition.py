@@ -1,4 +1,4 @@
-"""A partition's log: one door for appends, reads up to what is durable, and the offsets that everybody waits for.
+"""Owns a partition's log: all appends, reads up to what is durable, and the offsets that others wait for.
 
 A batch is validated by its header, given its offset and written as it came. Invariants::
 
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 SEQUENCE_MASK = 2**31 - 1
 #: How much of a segment recovery may have to go through before its indexes and producers are written down.
 SETTLE_BYTES = 16 * 1024 * 1024
-#: A full disk is worth a line in the log, but not one for every append that it refuses.
+#: How often a full disk is logged. It refuses every append.
 COMPLAINT_INTERVAL_MS = 10_000
 
 
@@ -69,7 +69,7 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = loaded.log_end_offset
         self.last_stable_offset = loaded.log_end_offset
-        #: Set by whoever decides about leadership; batches are stamped with it.
+        #: Set from outside when leadership changes; batches are stamped with it.
         self.leader_epoch = max(loaded.epochs.latest, 0)
         #: Everything before this offset is synced with its indexes: where recovery begins after an unclean shutdown.
         self.recovery_point = loaded.recovery_point
@@ -439,7 +439,7 @@ class PartitionLog:
         return finish
 
     def delete(self) -> None:
-        """Remove the partition. Its directory is out of the way, durably, when this returns; its files go later."""
+        """Remove the partition. Its directory is renamed, durably, when this returns; its files are removed later."""
         self._stop_for_good(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the topic was deleted"))
         if self.directory.disk.exists(self.directory.path):
             checkpoint.discard_directory(self.directory.disk, self.directory.path, self.topic_id, self.worker)

@@ -1,4 +1,4 @@
-"""A partition's directory: which files come and go in it beside the segments, and what of that is not synced yet.
+"""Owns a partition's directory: which files are in it beside the segments, and which changes are not synced yet.
 
 Nothing here waits for the disk. What changes is noted as dirty and goes with the next round of the group commit, so a
 file written here is either one that a crash may lose (because the log can make it again) or carries a CRC.

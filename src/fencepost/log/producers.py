@@ -122,7 +122,7 @@ class Producers:
 
         With transaction version 2 a marker of the current epoch while a transaction is open belongs to the transaction
         before it and would end the wrong one. With none open it is a repetition (the coordinator restarted, or the
-        first answer was lost) and must pass, or the transaction would stay in its prepare state for ever (KAFKA-19999).
+        first answer was lost) and must pass, or the transaction would stay in its prepare state forever (KAFKA-19999).
         """
         producer = self.by_id.get(producer_id)
         if producer is None:

@@ -1,9 +1,9 @@
-"""Bringing a partition's directory back into memory, whatever state its last owner left it in.
+"""Loads a partition's directory into memory after a clean shutdown, a kill or a power failure.
 
-After a clean shutdown nothing is read but the ends of the files and the newest producer snapshot. After any other
-everything from the recovery point on is read: batches are checked, the first that does not check out and all after it
-are cut off, and the indexes, the aborted transactions and the producers are made anew. Invariant: what was synced
-before the recovery point is not looked at again, and everything that comes back is one unbroken sequence of batches.
+After a clean shutdown only the ends of the files and the newest producer snapshot are read. Otherwise everything from
+the recovery point on is read: batches are checked, the first invalid one and all after it are cut off, and the indexes,
+the aborted transactions and the producers are rebuilt. Invariant: what was synced before the recovery point is not read
+again, and what is loaded is one unbroken sequence of batches.
 """
 
 import logging
@@ -157,7 +157,7 @@ class Loader:
         """The number of the segment that was active at the recovery point."""
         number = max(bisect_right(bases, self._recovery_point) - 1, 0)
         if number and bases[number] == self._recovery_point and self._place_at_recovery_point() is not None:
-            # It was noted at the end of a segment that was closed only later, and may have been written to in vain.
+            # It was noted at the end of a segment that was closed later. Unsynced batches may follow there.
             return number - 1
         return number
 
@@ -188,7 +188,7 @@ class Loader:
     def _restore_producers(self, first_rebuilt: int, limit: int) -> None:
         """The producers as they were at `limit`: where rebuilding begins, or at the end of the log."""
         log = self._log
-        # Later ones may be torn, or of a future that did not come; they are written anew while rebuilding.
+        # Later ones may be torn, or tell of batches that were lost. They are written again while rebuilding.
         self._drop_snapshots_after(limit)
         start = self._load_snapshot()
         first = bisect_right(log.segments, start, key=_base_offset) - 1
@@ -246,7 +246,7 @@ class Loader:
     # --------------------------------------------------------------------------------------------------- rebuilding
 
     def _resume(self, segment: Segment) -> bool:
-        """Go on from the recovery point if it lies within `segment` and all that is needed there is at hand."""
+        """Continue from the recovery point if it is within `segment` and its snapshot says where."""
         offset = self._recovery_point
         place = self._place_at_recovery_point()
         if self._clean or offset <= segment.base_offset or place is None:
@@ -291,7 +291,7 @@ class Loader:
         return False
 
     def _rebuild_segment(self, segment: Segment, size_found: int) -> bool:
-        """Check every batch and make the indexes anew; False when a part of the segment had to be cut off."""
+        """Check every batch and rebuild the indexes; False if a part of the segment was cut off."""
         next_offset = self._log.recovery_point
         if next_offset <= segment.base_offset:
             next_offset = segment.base_offset
@@ -306,7 +306,7 @@ class Loader:
         if segment.size == size_found:
             return True
         logger.warning(
-            "%s: %d bytes after offset %d do not check out and are cut off",
+            "%s: %d bytes after offset %d are invalid and are cut off",
             segment.path(files.LOG), size_found - segment.size, segment.end_offset(),
         )  # fmt: skip
         segment.file.truncate(segment.size)
@@ -316,7 +316,7 @@ class Loader:
         """Everything after the first hole was never acknowledged."""
         log = self._log
         for segment in log.segments[number:]:
-            logger.warning("%s: dropped, it lies after the end of the sound log", segment.path(files.LOG))
+            logger.warning("%s: dropped, it is after the end of the valid log", segment.path(files.LOG))
             segment.unlink()
         if log.segments[number:]:
             self._disk.fsync_dir(self._directory)
@@ -329,7 +329,7 @@ class Loader:
         self._log.dirty.paths[path] = None
 
     def _restart_beyond_end(self) -> None:
-        """A log start after the log's end: records were deleted whose tail then got lost. Nothing here counts."""
+        """If the log start is after the log's end, deleted records were lost as well: begin at the log start."""
         log = self._log
         if self._wanted_start <= log.log_end_offset:
             return

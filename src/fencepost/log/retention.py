@@ -1,9 +1,9 @@
-"""Which segments a log no longer has to keep, by its start offset, age and size, and how they go.
+"""Decides which segments a log no longer keeps, by its start offset, age and size, and removes them.
 
-Only whole segments go, the oldest first, and only such whose successor has its producer snapshot synced: sequences and
-open transactions that began in what goes are known from there alone. Each removal is durable before the next begins, or
-power loss could bring an old segment back without the one that follows it; and a segment's log is gone durably before
-its indexes and snapshot go, or aborted records could come back without being known as such.
+Whole segments are removed, the oldest first, and only if the producer snapshot of the next one is synced: only it knows
+the sequences and open transactions that began before. Each removal is durable before the next begins. Otherwise power
+loss could bring an old segment back without the one after it. A segment's log is removed durably before its indexes and
+snapshot. Otherwise aborted records could come back without an index that names them.
 """
 
 import logging
@@ -90,7 +90,7 @@ def _count_oversize(log: "PartitionLog") -> int:
 
 
 def _remove(disk: Disk, directory: str, logs: list[str], others: list[str]) -> None:
-    """On a background thread: names only, nobody uses these files any more."""
+    """Runs on a background thread. The log no longer uses these files."""
     for path in logs:
         disk.unlink(path)
         disk.fsync_dir(directory)
@@ -99,6 +99,6 @@ def _remove(disk: Disk, directory: str, logs: list[str], others: list[str]) -> N
 
 
 def _report(error: BaseException | None) -> None:
-    # A directory that was deleted meanwhile is no news.
+    # The topic may have been deleted meanwhile.
     if error is not None and not isinstance(error, FileNotFoundError):
         logger.warning("removing old segments failed, it is tried again after the next start: %s", error)

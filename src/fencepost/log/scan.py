@@ -1,4 +1,4 @@
-"""Going through a segment's batches when its owner did not say goodbye: which of them can be believed."""
+"""Walks through a segment's batches after an unclean shutdown, up to the first invalid one."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def batches_from(segment: Segment, offset: int) -> Iterator[tuple[BatchHeader, m
 def sound_batches(
     segment: Segment, size: int, position: int, next_offset: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches from `position` up to the first that is not one: cut short, wrong CRC, or out of order."""
+    """The batches from `position` up to the first that is cut short, has a wrong CRC or is out of order."""
     pread = segment.file.pread
     data, data_start = memoryview(b""), position
     while position + HEADER_BYTES <= size:

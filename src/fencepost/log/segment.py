@@ -24,7 +24,7 @@ COPY_BYTES = 1024 * 1024
 
 
 class UndoFailed(OSError):
-    """A write failed and what it left behind could not be removed: what the file ends with is not known."""
+    """A write failed and what it left could not be removed: the file's end is unknown."""
 
 
 class Segment:
@@ -62,7 +62,7 @@ class Segment:
         return self._file
 
     def create(self) -> None:
-        """Make the `.log`, empty; whatever had the names of its indexes is gone. On failure nothing is left behind."""
+        """Create an empty `.log` with empty indexes. On failure no file is left."""
         try:
             self._file = self._disk.open(self.path(files.LOG), create=True)
             self._file.truncate(0)
@@ -75,7 +75,7 @@ class Segment:
             raise
 
     def load(self) -> bool:
-        """Learn from the files what can be known without reading the log; False when an index has to be made anew."""
+        """Learn what the files tell without reading the log; False if an index has to be rebuilt."""
         self.size = self.file.size()
         # All three are looked at, so that each knows its length.
         sound = all([self.index.load(), self.time_index.load(), self.txn_index.load()])
@@ -86,7 +86,7 @@ class Segment:
         return sound
 
     def release(self) -> None:
-        """Give the descriptors back; they are opened again when needed."""
+        """Close the files; they are opened again when needed."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -144,7 +144,7 @@ class Segment:
         return position
 
     def adopt(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
-        """Take note of a batch that lies at the end of what is known of the file."""
+        """Take note of a batch at the end of the known part of the file."""
         position = self.size
         self.size = position + size
         if max_timestamp > self.max_timestamp:

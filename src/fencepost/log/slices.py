@@ -1,4 +1,4 @@
-"""Stored bytes on their way to a reader, not yet read from the file.
+"""Stored bytes for a reader, read from the file as they are sent.
 
 A slice holds its file open: the segment may be deleted by retention while a slow reader is still being served.
 """

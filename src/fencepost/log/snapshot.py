@@ -16,11 +16,11 @@ Layout (big-endian)::
     "here"
     position int32, index int32, timeIndex int32, txnIndex int32
 
-Kafka keeps only the newest batch of a producer. But a producer has up to five on their way; it repeats all of them to a
-broker that was restarted before it answered, and one that is not recognised would be refused as out of order: so the
-older ones follow. A snapshot taken within a segment says where in the segment that was, and how many entries its
-indexes had, so that recovery can begin there. A file that does not check out is worth nothing and is removed: an
-older one and the log make up for it. Another version is treated the same way.
+Kafka keeps only the newest batch of a producer. But a producer has up to five in flight. It repeats all of them to a
+broker that was restarted before it answered, and one that is not recognised is refused as out of order: so the older
+ones follow. A snapshot taken within a segment says where in the segment that was, and how many entries its indexes had,
+so that recovery can begin there. A file that is invalid or has another version is removed: an older one and the log
+replace it.
 """
 
 import struct
@@ -71,7 +71,7 @@ def encode(producers: Producers, place: Place | None = None) -> bytes:
 
 
 def decode(data: bytes, producers: Producers, now_ms: int) -> Place | None:
-    """Put a snapshot's producers into `producers`; raises Malformed and changes nothing when it does not check out."""
+    """Put a snapshot's producers into `producers`. Raises Malformed, and changes nothing, if it is invalid."""
     if len(data) < _HEAD.size + _COUNT.size:
         raise Malformed("a producer snapshot is cut short")
     version, crc = _HEAD.unpack_from(data)

@@ -48,7 +48,7 @@ class Tail:
                 self._settled_bytes = self.active.size
             else:
                 self._settled_offset = self.active.base_offset
-        #: Whether a segment was left behind; for whoever sees to it that it gets synced.
+        #: Whether a segment was closed and has to be synced.
         self.has_rolled = False
         self.configure(config)
 
