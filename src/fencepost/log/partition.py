@@ -19,7 +19,7 @@ from crc32c import crc32c
 
 from fencepost.clock import Clock, Handle
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.log import checkpoint, lookup, maintenance, reading, recovery, validation
+from fencepost.log import checkpoint, lookup, reading, recovery, validation
 from fencepost.log.cleaner import CleaningRun
 from fencepost.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
 from fencepost.log.disk import Disk
@@ -364,14 +364,6 @@ class PartitionLog:
     def active_producers(self) -> list[ProducerState]:
         return self.producers.states()
 
-    def has_open_transaction(self, producer_id: int) -> bool:
-        producer = self._by_id.get(producer_id)
-        return producer is not None and producer.txn_first_offset >= 0
-
-    def open_transactions(self) -> dict[int, int]:
-        """First offset → producer id, oldest first."""
-        return dict(self.producers.open_transactions)
-
     def size_bytes(self) -> int:
         return self.segments.size_bytes()
 
@@ -408,10 +400,6 @@ class PartitionLog:
         """Give descriptors back that a quiet log does not need; they are opened again on use."""
         if self.cleaning is None and self._commit.synced_offset == self.log_end_offset:
             self.segments.release()
-
-    def maintain(self) -> None:
-        """Retention, compaction, expiry of idle producers. To be called every now and then; never blocks for long."""
-        maintenance.maintain(self)
 
     def close(self) -> None:
         """Write down what a clean shutdown has to leave behind. Raises OSError: then the shutdown was not clean."""

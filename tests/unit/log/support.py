@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.clock import ManualClock
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.log import maintenance
 from fencepost.log.config import LogConfig
 from fencepost.log.origin import Origin
 from fencepost.log.partition import PartitionLog
@@ -92,6 +93,9 @@ class Fixture:
         at_least_one_batch: bool = True,
     ) -> Fetched:
         return self.log.read(offset, max_bytes, isolation, at_least_one_batch=at_least_one_batch)
+
+    def maintain(self) -> None:
+        maintenance.maintain(self.log)
 
     def names(self) -> list[str]:
         return sorted(self.disk.listdir(DIRECTORY))

@@ -61,7 +61,7 @@ def test_a_log_that_was_never_written_has_no_directory(home: Fixture) -> None:
     assert home.read(0, 100, Isolation.READ_COMMITTED).records == b""
     assert list(home.log.replay()) == [] and home.log.size_bytes() == 0
     assert home.log.offset_for_timestamp(0, Isolation.READ_UNCOMMITTED) is None
-    home.log.maintain()
+    home.maintain()
     home.restart()
     assert not home.disk.exists(DIRECTORY)
     home.append(b"a")
@@ -159,7 +159,7 @@ def test_coordinators_may_write_what_clients_may_not(home: Fixture) -> None:
     encoded = encode_batch([Record(b"k", b"v", NOW_MS)], producer_id=9, producer_epoch=0, transactional=True)
     assert home.log.append(encoded, Origin.COORDINATOR).base_offset == 0
     assert home.log.append(bytearray(encoded), Origin.COORDINATOR).base_offset == 1
-    assert home.log.has_open_transaction(9)
+    assert 9 in home.log.producers.open_transactions.values()
     older = encode_batch([Record(b"k", b"v", NOW_MS)], producer_id=9, producer_epoch=1, transactional=True)
     home.log.append(older, Origin.COORDINATOR)
     assert refused(home, encoded, Origin.COORDINATOR) == ErrorCode.INVALID_PRODUCER_EPOCH

@@ -206,12 +206,12 @@ def test_max_compaction_lag_makes_a_quiet_log_due(compacted: Fixture) -> None:
     compacted.configure(min_cleanable_dirty_ratio=1.1, max_compaction_lag_ms=DAY_MS)
     write(compacted, (b"a", b"1"))
     write(compacted, (b"a", b"2"))
-    compacted.log.maintain()
+    compacted.maintain()
     compacted.worker.run()
     assert 0 in stored(compacted)
     compacted.clock.advance(DAY_MS + 1)
     for _ in range(3):
-        compacted.log.maintain()
+        compacted.maintain()
         compacted.worker.run()
     assert 0 not in stored(compacted)
 

@@ -153,7 +153,7 @@ class History:
                 home.log.delete_records(rng.randint(home.log.log_start_offset, home.log.high_watermark))
                 home.log_start_offset = home.log.log_start_offset
             case "maintain":
-                home.log.maintain()
+                home.maintain()
             case "crash":
                 self.crash()
             case "restart":

@@ -196,7 +196,7 @@ def test_a_failed_sync_fails_those_who_wait_and_ends_writing(home: Fixture) -> N
     assert later is not None and later.exception() is not None
     assert everything(home) == [b"kept"] and home.log.high_watermark == 1
     assert home.log.failed
-    home.log.maintain()
+    home.maintain()
     home.log.close()
 
 

@@ -96,20 +96,20 @@ def test_idle_producers_expire_but_not_with_an_open_transaction(home: Fixture) -
     send(home, 0)
     home.log.append(batch(b"x", producer_id=8, producer_epoch=0, base_sequence=0, transactional=True))
     home.clock.advance(999)
-    home.log.maintain()
+    home.maintain()
     assert len(home.log.active_producers()) == 2
     home.clock.advance(1)
-    home.log.maintain()
+    home.maintain()
     assert [state.producer_id for state in home.log.active_producers()] == [8]
 
 
 def test_writing_old_records_does_not_make_a_producer_idle(home: Fixture) -> None:
     home.configure(producer_id_expiration_ms=1000)
     home.append(b"x", producer_id=7, producer_epoch=0, base_sequence=0, timestamps=[5])
-    home.log.maintain()
+    home.maintain()
     assert send(home, 0) == (0, True)
     home.restart()
-    home.log.maintain()
+    home.maintain()
     assert send(home, 0) == (0, True)
 
 

@@ -219,7 +219,7 @@ def test_old_snapshots_do_not_pile_up(small: Fixture) -> None:
 
 def test_recovery_begins_within_a_segment_that_was_settled(small: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition, "SETTLE_BYTES", 100)
-    small.log.maintain()
+    small.maintain()
     small.worker.run()
     settled = small.log.log_end_offset
     assert small.log.recovery_point == settled > small.log.segments.all[-1].base_offset

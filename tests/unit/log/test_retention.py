@@ -22,7 +22,7 @@ def home() -> Fixture:
 
 
 def maintained(home: Fixture) -> list[int]:
-    home.log.maintain()
+    home.maintain()
     home.worker.run()
     return [segment.base_offset for segment in home.log.segments.all]
 
@@ -95,7 +95,7 @@ def test_what_is_not_synced_does_not_go() -> None:
     home = Fixture(LogConfig(segment_bytes=400, retention_bytes=0))
     for _ in range(7):
         home.append(b"x" * 100, sync=False)
-    home.log.maintain()
+    home.maintain()
     assert len(home.log.segments.all) == 4
     home.worker.run()
     assert maintained(home) == [6]
@@ -145,7 +145,7 @@ def test_power_failure_at_any_step_of_a_removal_leaves_no_hole(step: int) -> Non
     for number in range(11):
         home.append(b"x" * 100, producer_id=1, producer_epoch=0, base_sequence=number)
     home.configure(retention_bytes=0)
-    home.log.maintain()
+    home.maintain()
     home.disk.die_after(step)
     home.worker.run()
     log = home.power_failure(random.Random(step))

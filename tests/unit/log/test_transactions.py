@@ -48,7 +48,7 @@ def test_the_last_stable_offset_waits_for_the_oldest_open_transaction(home: Fixt
     assert home.log.last_stable_offset == 1
     end(home, 1, commit=True)
     assert home.log.last_stable_offset == home.log.high_watermark == 5
-    assert home.log.open_transactions() == {}
+    assert home.log.producers.open_transactions == {}
 
 
 def test_a_marker_counts_once_it_is_durable(home: Fixture) -> None:
@@ -117,7 +117,7 @@ def test_with_version_1_a_marker_has_the_datas_epoch(home: Fixture) -> None:
     end(home, 1, commit=True, epoch=3)
     end(home, 1, commit=True, epoch=3)
     send(home, 1, 1, epoch=3)
-    assert home.log.has_open_transaction(1)
+    assert 1 in home.log.producers.open_transactions.values()
 
 
 def test_with_version_2_a_marker_has_the_next_epoch_and_fences_late_writes(home: Fixture) -> None:
@@ -139,7 +139,9 @@ def test_a_repeated_marker_of_version_2_passes_while_nothing_is_open(home: Fixtu
     assert end(home, 1, commit=True, epoch=4, version=2) == 3
     send(home, 1, 0, epoch=4)
     assert refused_marker(home, 1, epoch=4, version=2) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert home.log.has_open_transaction(1), "the next transaction was not ended by the last one's marker"
+    assert 1 in home.log.producers.open_transactions.values(), (
+        "the next transaction was not ended by the last one's marker"
+    )
     end(home, 1, commit=True, epoch=5, version=2)
 
 
@@ -162,7 +164,7 @@ def test_open_transactions_come_back(home: Fixture) -> None:
     send(home, 2, 0)
     for restart in (home.restart, home.kill, home.power_failure):
         restart()
-        assert home.log.open_transactions() == {0: 1, 1: 2}
+        assert home.log.producers.open_transactions == {0: 1, 1: 2}
         assert home.log.last_stable_offset == 0
     state = {state.producer_id: state for state in home.log.active_producers()}
     assert (state[2].current_txn_start_offset, state[2].last_sequence, state[2].coordinator_epoch) == (1, 0, -1)
@@ -175,8 +177,8 @@ def test_retention_does_not_wait_for_a_hanging_transaction() -> None:
         home.append(b"x" * 100)
     home.log.delete_records(20)
     assert home.log.last_stable_offset == home.log.log_start_offset == 20
-    home.log.maintain()
+    home.maintain()
     home.worker.run()
     home.kill()
-    assert home.log.open_transactions() == {0: 1}
+    assert home.log.producers.open_transactions == {0: 1}
     assert home.log.last_stable_offset == home.log.log_start_offset

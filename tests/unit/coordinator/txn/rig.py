@@ -85,7 +85,7 @@ class Rig:
         return outcomes(self.machine.log(*where))
 
     def has_open_transaction(self, where: TopicPartition) -> bool:
-        return bool(self.machine.log(*where).open_transactions())
+        return bool(self.machine.log(*where).producers.open_transactions)
 
     def _step(self, step: Step) -> None:
         self.steps.append(step)

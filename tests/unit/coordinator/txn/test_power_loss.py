@@ -92,7 +92,7 @@ def test_power_may_fail_at_any_change_of_the_disk(outcome, version):
         new = await asyncio.wait_for(rig.init(), 5)
         assert answers.producer is None or new > answers.producer
         for log in rig.machine.topics.logs():
-            assert not log.open_transactions()
+            assert not log.producers.open_transactions
             assert log.last_stable_offset == log.high_watermark
         rig.coordinator.stop()
         await settle()
