@@ -11,11 +11,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from fencepost.client import Cluster
+from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import ConfigError
 from fencepost.spark import progress, subscribe, write, write_stream
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.steps import Step
-from tests.conftest import wait_until
+from tests.conftest import unique, wait_until
 from tests.spark.faults import driver
 from tests.spark.faults.checker import read_committed
 from tests.spark.faults.scene import Scene
@@ -188,6 +190,26 @@ def test_of_a_batch_query_that_fails_nothing_is_visible(spark: SparkSession, boo
             "append"
         ).save()
     assert not read_committed(bootstrap, name)
+
+
+@pytest.mark.parametrize("how", ["write", "save"])
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_batch_query_uses_the_transaction_protocol_that_is_set(
+    spark: SparkSession, bootstrap: str, topic: Topic, how: str, protocol: int
+) -> None:
+    """Only protocol 2 raises the epoch when a transaction ends. Each start raises it as well."""
+    name, transactional_id = topic(1), unique("nightly")
+    rows = spark.range(10).select(sf.col("id").cast("string").alias("value"))
+    options = {"topic": name, "transactionProtocol": protocol}
+    for _ in range(2):
+        if how == "write":
+            write(rows, bootstrap_servers=bootstrap, transactional_id=transactional_id, options=options)
+        else:
+            given = {**options, "kafka.bootstrap.servers": bootstrap, "transactionalId": transactional_id}
+            rows.write.format("fencepost").options(**given).mode("append").save()
+    with Cluster(bootstrap) as cluster:
+        next_identity = SharedTransaction(cluster, transactional_id).init()
+    assert next_identity.epoch == 2 * protocol
 
 
 def test_the_argument_topic_is_for_all_rows(spark: SparkSession, make_small_scene: SmallScene, topic: Topic) -> None:

@@ -1,11 +1,12 @@
 """A batch query's DataFrame in one transaction.
 
-There are no offsets to be kept with it, so running it twice writes it twice; what holds is that a reader never sees a
-part of it. A transactional id of the user's lets a rerun after a crash undo what the first run left open at once,
-instead of after the transaction timeout. Without one it is lent an id of this process (`batch_ids`).
+A batch query has no offsets to commit, so running it twice writes it twice. Readers still never see a part of it. With
+a transactional id of the user's, a rerun after a crash aborts at once what the first run left open. Otherwise readers
+wait for the transaction timeout. Without one, the write borrows an id of this process (`batch_ids`).
 """
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -44,24 +45,32 @@ def _write(
 ) -> WriteSummary:
     settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
     rows = select_columns(df, settings.topic)
-    with Cluster(settings.client) as cluster:
-        transaction = SharedTransaction(
-            cluster, name, timeout_ms=settings.transaction_timeout_ms, protocol=settings.protocol
-        )
-        job = WriteJob(df.sparkSession, settings, cluster)
-        try:
-            transaction.init()
-            written = job.run(rows, None, transaction.begin)
-            if written.identity is not None:
-                transaction.commit()
-        except (OutcomeUnknown, Fenced):
-            raise
-        except Exception:
-            try:
-                transaction.abort()
-            except FencepostError:
-                pass  # the timeout will do it
-            raise
-        finally:
-            job.close()
+    with (
+        Cluster(settings.client) as cluster,
+        contextlib.closing(WriteJob(df.sparkSession, settings, cluster)) as job,
+        plain_transaction(cluster, name, settings) as transaction,
+    ):
+        written = job.run(rows, None, transaction.begin)
     return WriteSummary(written.records, written.bytes)
+
+
+@contextlib.contextmanager
+def plain_transaction(cluster: Cluster, transactional_id: str, settings: SinkSettings) -> Iterator[SharedTransaction]:
+    """A transaction for the block, which begins it if it has something to write.
+
+    The transaction is committed when the block ends, and aborted if the block raises.
+    """
+    transaction = SharedTransaction(
+        cluster, transactional_id, timeout_ms=settings.transaction_timeout_ms, protocol=settings.protocol
+    )
+    transaction.init()
+    try:
+        yield transaction
+        if transaction.is_open:
+            transaction.commit()
+    except (OutcomeUnknown, Fenced):
+        raise
+    except Exception:
+        with contextlib.suppress(FencepostError):  # the transaction timeout will abort it
+            transaction.abort()
+        raise

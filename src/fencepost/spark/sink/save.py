@@ -1,8 +1,8 @@
-"""`df.write.format("fencepost").save()`: a batch query in one transaction, through Spark's own door.
+"""`df.write.format("fencepost").save()`: a batch query in one transaction, through Spark's standard writer API.
 
-Behind that door there is no shuffle, so no way to give each partition one writer; and the driver's side runs in a
-process of its own. So the tasks make finished record batches, hand them to the driver, and it writes them all: one
-writer, one transaction, opened when everything is ready. That bounds the size; `fencepost.spark.write` has no bound.
+That API has no shuffle, so it cannot give each partition one writer. Its driver side runs in a process of its own. So
+the tasks make finished record batches and send them to that process, which writes all of them in one transaction. This
+limits the size of a write. `fencepost.spark.write` has no such limit.
 """
 
 import uuid
@@ -14,11 +14,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from fencepost.client.cluster import Cluster
-from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
-from fencepost.errors import ConfigError, Fenced, FencepostError, OutcomeUnknown, WriteFailed
+from fencepost.errors import ConfigError, WriteFailed
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.jobs import check_columns
+from fencepost.spark.sink.plain import plain_transaction
 from fencepost.spark.sink.settings import PREFIX, SinkSettings
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
 from fencepost.wire.terms import TopicPartition
@@ -53,33 +53,26 @@ class SaveWriter(DataSourceArrowWriter):
             size += sum(len(blob.data) for blob in blobs)
             if size > TASK_BYTES_MAX:
                 raise WriteFailed(
-                    f"a task has more than {TASK_BYTES_MAX >> 20} MiB to write, which is too much to go through the "
-                    "driver: use fencepost.spark.write(df, ...), which has no such bound, or more partitions"
+                    f"a task has more than {TASK_BYTES_MAX >> 20} MiB to write, too much to send through the driver: "
+                    "use fencepost.spark.write(df, ...), which has no such limit, or more partitions"
                 )
             found += [(blob.topic, blob.partition, bytes(blob.data)) for blob in blobs]
         return Encoded(found)
 
     @one_line()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Write and commit. Runs in a process of its own, so it begins and ends everything itself."""
+        """Write and commit. Runs in a process of its own, so it opens and closes everything itself."""
         blobs = [blob for message in messages if isinstance(message, Encoded) for blob in message.blobs]
         if not blobs:
             return
-        with Cluster(self._settings.client) as cluster:
-            transaction = SharedTransaction(
-                cluster, self._transactional_id, timeout_ms=self._settings.transaction_timeout_ms
-            )
-            transaction.init()
-            try:
-                with TransactionWriter(cluster, transaction.begin()) as writer:
-                    for topic, partition, data in blobs:
-                        writer.write(TopicPartition(topic, partition), data)
-                transaction.commit()
-            except (OutcomeUnknown, Fenced):
-                raise
-            except FencepostError:
-                transaction.abort()
-                raise
+        settings = self._settings
+        with (
+            Cluster(settings.client) as cluster,
+            plain_transaction(cluster, self._transactional_id, settings) as transaction,
+            TransactionWriter(cluster, transaction.begin()) as writer,
+        ):
+            for topic, partition, data in blobs:
+                writer.write(TopicPartition(topic, partition), data)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing has been written."""
