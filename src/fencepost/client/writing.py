@@ -37,10 +37,9 @@ TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LA
 
 
 @dataclass(slots=True)
-class Written:
-    """What a partition has got."""
+class Acknowledged:
+    """What a partition has acknowledged."""
 
-    batches: int = 0
     records: int = 0
     bytes: int = 0
     first_offset: int = -1
@@ -65,7 +64,7 @@ class _Lane:
     #: later batch although it refused the first, and then nothing can follow.
     in_flight_max: int = 1
     has_failed: bool = False
-    written: Written = field(default_factory=Written)
+    acknowledged: Acknowledged = field(default_factory=Acknowledged)
 
     @property
     def can_send(self) -> bool:
@@ -119,9 +118,8 @@ class TransactionWriter:
         self._is_broken = True
 
     @property
-    def written(self) -> dict[TopicPartition, Written]:
-        """What has been acknowledged."""
-        return {where: lane.written for where, lane in self._lanes.items()}
+    def written(self) -> dict[TopicPartition, Acknowledged]:
+        return {where: lane.acknowledged for where, lane in self._lanes.items()}
 
     def write(self, where: TopicPartition, blob: Buffer) -> None:
         """Take one finished batch. Returns before it is written, but not before there is room for more."""
@@ -279,8 +277,7 @@ class TransactionWriter:
         lane.in_flight -= 1
         lane.in_flight_max = MAX_IN_FLIGHT
         self._buffered_bytes -= stamped.size
-        written = lane.written
-        written.batches += 1
+        written = lane.acknowledged
         written.records += stamped.record_count
         written.bytes += stamped.size
         if base_offset >= 0:

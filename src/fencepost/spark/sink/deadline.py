@@ -1,7 +1,7 @@
-"""The end of a job whose transaction has outlasted its timeout: the coordinator aborts it, so why wait for a writer?
+"""Cancels a job whose transaction has exceeded its timeout: the coordinator aborts the transaction anyway.
 
-A writer that is stuck (its machine stopped, its disk gone) would otherwise hold the batch up for ever: a second copy of
-it is refused its permit, and Spark waits for the first.
+Otherwise a stuck writer (its machine stopped, its disk gone) would block the batch for ever: a second copy of it is
+refused its permit, and Spark waits for the first.
 """
 
 import threading
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-class Deadline:
-    """Around the jobs that the calling thread runs. Spark is told to cancel them when the time is over."""
+class JobDeadline:
+    """A `with` block around the jobs of the calling thread. Spark cancels them when the time is over."""
 
     def __init__(self, context: "SparkContext", timeout_s: float) -> None:
         self._context = context
@@ -35,7 +35,7 @@ class Deadline:
         self._context.removeJobTag(self._tag)
 
     def start(self) -> None:
-        """From now on the time counts. Any thread may say so."""
+        """Start the clock. Any thread may call this."""
         self._timer = threading.Timer(self._timeout_s, self._pass)
         self._timer.daemon = True
         self._timer.start()

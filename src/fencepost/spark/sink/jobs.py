@@ -1,37 +1,37 @@
-"""The Spark job that writes a DataFrame in a transaction: its columns checked, its stages put together.
+"""The Spark job that writes a DataFrame in a transaction: checks its columns and puts its stages together.
 
-Invariant: a job that returns has written every row of the DataFrame, each partition by one writer. One that raises may
-have written some, and then says so by raising WriteFailed.
+Invariant: a job that returns has written every row of the DataFrame, and each partition had one writer. A job that
+raises WriteFailed may have written some rows.
 """
 
 import functools
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import fencepost.errors
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import TopicShape
-from fencepost.client.identity import ProducerIdentity
 from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, ConfigError, FencepostError, WriteFailed
 from fencepost.spark.environment import explain
-from fencepost.spark.sink.deadline import Deadline
+from fencepost.spark.sink.deadline import JobDeadline
+from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.permits import PermitDesk, Ticket
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.small import SizeGuess, collect, write_table
 from fencepost.spark.sink.stages import (
     ENCODED_SCHEMA,
-    MARK,
-    RESULT_SCHEMA,
-    Encode,
+    REPORT_SCHEMA,
     EncodeSettings,
-    Result,
-    Write,
-    result_of,
+    EncodeStage,
+    Report,
+    ReportKind,
+    WriteStage,
+    report_of,
     shape_of,
 )
 
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: What a topic is like is asked again after so long, as Kafka's clients do.
+#: Topics are looked up again after this long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
 HEADERS = "array<struct<key:string,value:binary>>"
-#: On its way to Python Spark looks at the size of each batch after every row, and goes through all lists that are null
-#: since the last one that is not: with a column of them the time grows with the square of the rows.
+#: While Spark sends rows to Python, it computes the size of the Arrow batch after every row. Each time it walks over
+#: all null lists since the last list that is not null. With a column of null lists this is quadratic in the rows.
 WITHOUT_NULL_HEADERS = f"coalesce(headers, CAST(array() AS {HEADERS})) AS headers"
-#: An error of ours in Spark's account of a task that failed.
+#: One of our errors in Spark's message about a failed task.
 _OURS = re.compile(r"fencepost\.errors\.(\w+): (.*)")
 _UNIFORM = {name: f"CAST(`{name}` AS BINARY) AS `{name}`" for name in ("key", "value")}
-#: The columns of Spark's Kafka sink, and what they may be.
+#: The columns of Spark's Kafka sink and their types.
 COLUMNS = {
     "topic": ("string",),
     "key": ("string", "binary"),
@@ -63,17 +63,16 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a job did."""
+class JobResult:
+    """What a job wrote."""
 
     records: dict[str, int] = field(default_factory=dict)  #: by topic
     bytes: int = 0
     write_ms: float = 0.0
-    identity: ProducerIdentity | None = None  #: with which it was written; None when there was nothing to write
 
 
 class WriteJob:
-    """Runs such jobs for one sink, and remembers what its topics are like."""
+    """Runs such jobs for one sink, and caches the shapes of its topics."""
 
     def __init__(self, session: "SparkSession", settings: SinkSettings, cluster: Cluster) -> None:
         self._settings = settings
@@ -85,7 +84,7 @@ class WriteJob:
         conf = session.sparkContext.getConf()
         if str(conf.get("spark.speculation") or "false").lower() == "true":
             logger.warning(
-                "spark.speculation is on: a second copy of a task that writes is refused, and Spark counts that as a "
+                "spark.speculation is on. A second copy of a writing task is refused, and Spark counts that as a "
                 "failure of the task (spark.task.maxFailures). Turn it off for this query"
             )
         host = settings.permit_host or str(conf.get("spark.driver.host") or "127.0.0.1")
@@ -95,56 +94,49 @@ class WriteJob:
     def close(self) -> None:
         self._desk.shut()
 
-    def run(self, rows: "DataFrame", rows_max: int | None, begin: Callable[[], ProducerIdentity]) -> Written:
+    def run(self, rows: "DataFrame", rows_max: int | None, opening: Opening) -> JobResult:
         """Write all rows, as `select_columns` gives them.
 
-        `rows_max` bounds the input rows, where that is known; `begin` opens the transaction.
+        `rows_max` is an upper bound of the input rows, if known. The transaction is begun when there is a record.
         """
         self._jobs += 1
-        begun = _Begun(begin)
         try:
-            results = self._run_here(rows, begun) if self._guess.is_small(rows_max) else None
-            if results is None:
-                results = self._run_tasks(rows, begun)
-            written = self._sum(results, begun)
+            reports = self._run_here(rows, opening) if self._guess.is_small(rows_max) else None
+            if reports is None:
+                reports = self._run_tasks(rows, opening)
+            written = self._sum(reports, opening.elapsed_ms)
         except Exception:
             self._shapes.clear()
             raise
         self._guess.learn(rows_max, written.bytes)
         return written
 
-    def _run_here(self, rows: "DataFrame", begun: "_Begun") -> list[Result] | None:
-        """Without tasks of ours. None if there are too many rows for that: then nothing has been done."""
+    def _run_here(self, rows: "DataFrame", opening: Opening) -> list[Report] | None:
+        """In the driver, without tasks of ours. None if there are too many rows for that; nothing is written then."""
         try:
             table = collect(rows)
             if table is None:
                 return None
-            done = write_table(table, self._encode_settings(rows), self._cluster, begun)
+            done = write_table(table, self._encode_settings(rows), self._cluster, opening)
         except Exception as error:
-            if begun.identity is not None:
+            if opening.identity is not None:
                 raise
             raise _before_writing(error) from error.__cause__
-        return [result_of(where, each) for where, each in done.items()]
+        return [report_of(where, each) for where, each in done.items()]
 
-    def _run_tasks(self, rows: "DataFrame", begun: "_Begun") -> list[Result]:
+    def _run_tasks(self, rows: "DataFrame", opening: Opening) -> list[Report]:
         """All cores encode, and as many as there are partitions write."""
-        deadline = Deadline(rows.sparkSession.sparkContext, self._settings.transaction_timeout_ms / 1000)
-
-        def begin() -> ProducerIdentity:
-            if begun.identity is None:
-                begun()
-                deadline.start()
-            return begun()
-
-        ticket = self._desk.open(begin)
+        timeout_ms = self._settings.transaction_timeout_ms
+        deadline = JobDeadline(rows.sparkSession.sparkContext, timeout_ms / 1000)
+        opening.then.append(deadline.start)
+        ticket = self._desk.open(opening.begin)
         try:
             with deadline:
                 found = self._plan(rows, ticket).collect()
         except Exception as error:
             granted = self._desk.close()
-            if deadline.has_passed and begun.identity is not None:
-                timeout_ms = self._settings.transaction_timeout_ms
-                raise timed_out(begun.identity, begun.elapsed_ms / 1000, timeout_ms) from error
+            if deadline.has_passed and opening.identity is not None:
+                raise timed_out(opening.identity, opening.elapsed_ms / 1000, timeout_ms) from error
             if self._desk.error is not None:
                 raise self._desk.error from error
             if granted:
@@ -152,22 +144,20 @@ class WriteJob:
             raise _before_writing(error) from error.__cause__
         finally:
             self._desk.close()
-        return [Result(*row) for row in found]
+            opening.then.remove(deadline.start)
+        return [Report(*row) for row in found]
 
     def _plan(self, rows: "DataFrame", ticket: Ticket) -> "DataFrame":
         settings = self._encode_settings(rows)
         writers = self._writers(rows.sparkSession.sparkContext.defaultParallelism)
-        blobs = rows.mapInArrow(Encode(settings, writers), spark_type(ENCODED_SCHEMA))
+        blobs = rows.mapInArrow(EncodeStage(settings, writers), spark_type(ENCODED_SCHEMA))
         placed = blobs.repartitionById(writers, "writer").drop("writer")
-        return placed.mapInArrow(Write(self._settings.client, ticket), spark_type(RESULT_SCHEMA))
+        return placed.mapInArrow(WriteStage(self._settings.client, ticket), spark_type(REPORT_SCHEMA))
 
     def _encode_settings(self, rows: "DataFrame") -> EncodeSettings:
         settings, shapes = self._settings, self._known_shapes()
-        topic = settings.topic
-        if (
-            topic is not None and "topic" in rows.columns
-        ):  # changes of state and several writes have topics of their own
-            topic = None
+        # Changes of state and several writes have a column with topics of their own.
+        topic = None if "topic" in rows.columns else settings.topic
         return EncodeSettings(settings.client, topic, shapes, settings.compression, settings.batch_bytes, self._jobs)
 
     def _writers(self, parallelism: int) -> int:
@@ -185,48 +175,30 @@ class WriteJob:
     def _learn(self, names: set[str]) -> None:
         self._shapes.update({name: shape_of(self._cluster, name) for name in sorted(names)})
 
-    def _sum(self, results: Sequence[Result], begun: "_Begun") -> Written:
-        for result in results:
-            if result.error:
-                raise _as_error(result.error, result.message)
-        if len({result.message for result in results if result.topic == MARK}) > 1:
-            raise WriteFailed("record batches were lost and made again while they were being written")
+    def _sum(self, reports: Sequence[Report], write_ms: float) -> JobResult:
+        for report in reports:
+            if report.kind == ReportKind.FAILED:
+                raise _as_error(report.error, report.text)
+        if len({report.text for report in reports if report.kind == ReportKind.MARKERS}) > 1:
+            raise WriteFailed("Spark lost record batches and encoded them again while they were being written")
         records: dict[str, int] = {}
-        for result in [result for result in results if result.topic != MARK]:
-            records[result.topic] = records.get(result.topic, 0) + result.records
+        for report in reports:
+            if report.kind == ReportKind.WRITTEN:
+                records[report.topic] = records.get(report.topic, 0) + report.records
         self._learn(set(records) - set(self._shapes))
-        return Written(records, sum(result.bytes for result in results), begun.elapsed_ms, begun.identity)
-
-
-class _Begun:
-    """A job's transaction: opened when there is something to write, and once."""
-
-    def __init__(self, begin: Callable[[], ProducerIdentity]) -> None:
-        self._begin = begin
-        self._started_s = 0.0
-        self.identity: ProducerIdentity | None = None
-
-    def __call__(self) -> ProducerIdentity:
-        if self.identity is None:
-            self.identity = self._begin()
-            self._started_s = time.monotonic()
-        return self.identity
-
-    @property
-    def elapsed_ms(self) -> float:
-        return 1000 * (time.monotonic() - self._started_s) if self.identity is not None else 0.0
+        return JobResult(records, sum(report.bytes for report in reports), write_ms)
 
 
 @functools.cache
 def spark_type(schema: Any) -> "StructType":
-    """An Arrow schema as Spark has it, without asking the JVM as a schema in words would."""
+    """An Arrow schema as Spark's type. A schema written as text would need a call to the JVM."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
 
 
 def select_columns(df: "DataFrame", topic: str | None) -> "DataFrame":
-    """The columns that make a record; others are left out, as by Spark's own sink."""
+    """The columns that make a record. Others are dropped, as Spark's own sink does."""
     kinds = dict(df.dtypes)
     check_columns(kinds, topic)
     columns = [name for name in COLUMNS if name in kinds and not (name == "topic" and topic is not None)]
@@ -234,7 +206,7 @@ def select_columns(df: "DataFrame", topic: str | None) -> "DataFrame":
 
 
 def with_topic(df: "DataFrame", topic: str, *, unless_given: bool = False) -> "DataFrame":
-    """All rows with this topic, or those that have none."""
+    """All rows with this topic; with `unless_given`, only the rows whose topic is null."""
     from pyspark.sql import functions as sql
 
     given = [sql.col("topic")] if unless_given and "topic" in df.columns else []
@@ -256,16 +228,16 @@ def union_records(writes: Sequence["DataFrame"]) -> "DataFrame":
 
 
 def run_plan(df: "DataFrame") -> None:
-    """Compute all rows and do nothing with them: for the state that operators of Spark's commit on the way."""
+    """Compute all rows and drop them, so that Spark's stateful operators commit their state."""
     df.write.format("noop").mode("overwrite").save()
 
 
 def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
-    """ConfigError, before anything runs, when a column is missing or of another type."""
+    """Raises ConfigError, before anything runs, if a column is missing or has the wrong type."""
     if "value" not in kinds:
         raise ConfigError(f"the DataFrame needs a column 'value'; it has {', '.join(kinds) or 'none'}")
     if topic is None and "topic" not in kinds:
-        raise ConfigError("the DataFrame needs a column 'topic', or the sink a topic for all rows")
+        raise ConfigError("the DataFrame needs a column 'topic', or give the sink a topic for all rows")
     absent = COLUMNS.keys() - kinds.keys() - {"topic"}
     for name in kinds:
         if name.lower() in absent:
@@ -278,7 +250,7 @@ def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
 
 
 def _as_error(name: str, message: str) -> FencepostError:
-    """An error of a task as the class that it was."""
+    """A task's error with its own class."""
     kind = getattr(fencepost.errors, name, None)
     if isinstance(kind, type) and issubclass(kind, FencepostError) and kind.__init__ is FencepostError.__init__:
         return kind(message)
@@ -288,12 +260,12 @@ def _as_error(name: str, message: str) -> FencepostError:
 def _before_writing(error: Exception) -> Exception:
     """What to raise for an error of a job that has written nothing."""
     if isinstance(error, WriteFailed):
-        return BatchFailed(str(error))  # no use to repeat it
+        return BatchFailed(str(error))  # another attempt would fail the same way
     return error if isinstance(error, FencepostError) else _known(error) or error
 
 
 def _known(error: Exception) -> FencepostError | None:
-    """An error of ours that a task raised, out of Spark's account of it."""
+    """One of our errors that a task raised, taken from Spark's message."""
     found = _OURS.search(str(error))
     if found is None:
         return explain(error)

@@ -1,20 +1,20 @@
-"""Who may write: a writer asks the driver before its first record, and each is told yes once.
+"""Who may write: a writer asks the driver for a permit before its first record, and each gets at most one.
 
-Sequences begin at 0 in every epoch, and Kafka takes a second writer's batch for a repetition of the first one's and
-drops it. So a writer that Spark starts again must not write. Spark starts tasks again for many reasons, and does not
-tell a Python worker all of them: a stage that is repeated after a lost shuffle file counts its attempts from 0 again,
-beside tasks of the first attempt that still run. The driver's process can tell, because it is one.
+Sequences begin at 0 in every epoch. Kafka takes the batches of a second writer for retries of the first one's and drops
+them. So a writer that Spark starts again must not write. Spark starts tasks again for many reasons and does not tell a
+Python worker all of them: a stage that is repeated after a lost shuffle file counts its attempts from 0 again, while
+tasks of the first attempt may still run. The driver is one process, so it can count.
 
-The answer carries the identity to write with. So without a permit nobody can write, and the transaction is open from
-the first permit on, not during the computing before it.
+The permit carries the identity to write with. So nobody can write without one, and the transaction is begun by the
+first permit, not while rows are computed.
 
 Invariant: between `open` and `close` a writer's number is granted at most once; after `close` none is.
 """
 
+import contextlib
 import json
 import secrets
 import socket
-import socketserver
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ MAX_LINE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Where to ask, for one attempt at a batch."""
+    """Where to ask for a permit, for one attempt at a batch."""
 
     host: str
     port: int
@@ -39,46 +39,64 @@ class Ticket:
 
 
 class PermitDesk:
-    """The driver's side. Listens from the first `open` on until `shut`; one attempt at a time."""
+    """The driver's side. Listens until `shut`, and serves one attempt at a time."""
 
     def __init__(self, bind_host: str, host: str, port: int = 0) -> None:
         self._host = host
         self._lock = threading.Lock()
-        self._token = ""
+        self._token: str | None = None  #: of the attempt that is open
         self._granted: dict[int, str] = {}
-        self._begin: Callable[[], ProducerIdentity] | None = None
+        self._begin: Callable[[], ProducerIdentity]
         self.error: FencepostError | None = None  #: why the transaction could not be begun
+        self._is_shut = False
         try:
-            self._server = _Server((bind_host, port), self)
+            self._socket = socket.create_server((bind_host, port))
         except OSError as error:
             raise WriteFailed(f"the driver cannot listen on {bind_host}:{port} for its writers: {error}") from None
-        threading.Thread(target=self._server.serve_forever, name="fencepost-permits", daemon=True).start()
+        self._port = self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._listen, name="fencepost-permits", daemon=True)
+        self._thread.start()
 
     def open(self, begin: Callable[[], ProducerIdentity]) -> Ticket:
-        """Grant permits for one attempt. `begin` gives the identity, and is called no sooner than it is needed."""
+        """Grant permits for one attempt. Each of them calls `begin` for the identity."""
         with self._lock:
             self._token, self._granted, self._begin, self.error = secrets.token_hex(16), {}, begin, None
-            return Ticket(self._host, self._server.server_address[1], self._token)
+            return Ticket(self._host, self._port, self._token)
 
     def close(self) -> int:
-        """No more of them. Gives how many there were; then nobody but the caller uses the transaction."""
+        """Grant no more permits. Returns how many were granted. No other thread begins the transaction from now on."""
         with self._lock:
-            self._token, self._begin = "", None
+            self._token = None
             return len(self._granted)
 
     def shut(self) -> None:
         self.close()
-        self._server.shutdown()
-        self._server.server_close()
+        self._is_shut = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # `accept` in the other thread returns
+        self._thread.join()
+        self._socket.close()
 
-    def answer(self, asked: Any) -> dict[str, object]:
-        """What a writer is told. Runs in the server's threads."""
+    def _listen(self) -> None:
+        while not self._is_shut:
+            with contextlib.suppress(OSError):  # a client that hung up, or `shut`
+                connection, _ = self._socket.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """One question, one answer. A client that hangs up or sends garbage gets no permit."""
+        connection.settimeout(TIMEOUT_S)
+        with connection, connection.makefile("rb") as lines, contextlib.suppress(Exception):
+            asked = json.loads(lines.readline(MAX_LINE_BYTES))
+            connection.sendall(json.dumps(self._answer(asked)).encode() + b"\n")
+
+    def _answer(self, asked: Any) -> dict[str, object]:
         with self._lock:
-            if self._begin is None or not secrets.compare_digest(str(asked.get("token")), self._token):
+            if self._token is None or not secrets.compare_digest(str(asked.get("token")), self._token):
                 return {"refused": "its attempt at the batch is over"}
             writer, task = int(asked["writer"]), str(asked["task"])
             if writer in self._granted:
-                return {"refused": f"task {self._granted[writer]} has been writing already"}
+                return {"refused": f"task {self._granted[writer]} has a permit already"}
             try:
                 identity = self._begin()
             except FencepostError as error:
@@ -93,31 +111,8 @@ class PermitDesk:
         }
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-    #: Otherwise every connection's thread is kept to be joined at the end.
-    block_on_close = False
-
-    def __init__(self, address: tuple[str, int], desk: PermitDesk) -> None:
-        self.desk = desk
-        super().__init__(address, _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever hangs up or sends nonsense has no permit; nothing to say about it."""
-
-
-class _Handler(socketserver.StreamRequestHandler):
-    timeout = TIMEOUT_S
-    server: _Server
-
-    def handle(self) -> None:
-        asked = json.loads(self.rfile.readline(MAX_LINE_BYTES))
-        self.wfile.write(json.dumps(self.server.desk.answer(asked)).encode() + b"\n")
-
-
 def ask(ticket: Ticket, writer: int, task: str) -> ProducerIdentity:
-    """The writer's side: the identity to write with. WriteFailed when it must not."""
+    """The writer's side: the identity to write with. Raises WriteFailed if the writer gets no permit."""
     try:
         with socket.create_connection((ticket.host, ticket.port), timeout=TIMEOUT_S) as connection:
             line = json.dumps({"token": ticket.token, "writer": writer, "task": task})
@@ -127,8 +122,8 @@ def ask(ticket: Ticket, writer: int, task: str) -> ProducerIdentity:
                 answer = json.loads(answers.readline(MAX_LINE_BYTES))
     except (OSError, ValueError) as error:
         raise WriteFailed(
-            f"writer {writer} cannot ask the driver at {ticket.host}:{ticket.port} whether it may write: {error}. "
-            "If executors reach the driver by another name or port, say so with the options permitHost and permitPort"
+            f"writer {writer} cannot reach the driver at {ticket.host}:{ticket.port} to ask for its permit: {error}. "
+            "If executors need another host name or port for the driver, set the options permitHost and permitPort"
         ) from None
     if "refused" in answer:
         raise WriteFailed(f"writer {writer} (task {task}) may not write: {answer['refused']}")

@@ -27,7 +27,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fencepost.client.cluster import Cluster
-from fencepost.client.identity import ProducerIdentity
 from fencepost.client.transaction import AbortedBy, SharedTransaction, timed_out
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import (
@@ -50,8 +49,9 @@ from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.sink import active, microbatch, progress, steps
 from fencepost.spark.sink.batch import Batch, Write
 from fencepost.spark.sink.decide import Decision, swallowed
-from fencepost.spark.sink.jobs import WriteJob, Written, run_plan, select_columns, union_records, with_topic
+from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan, select_columns, union_records, with_topic
 from fencepost.spark.sink.microbatch import MicroBatch
+from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.standing import Standing
@@ -291,20 +291,15 @@ class Pipeline:
         if job is None:
             raise BatchFailed("the pipeline was closed while a batch was under way")
         steps.hook(Step.DECIDED, batch.batch_id)
-
-        def begin() -> ProducerIdentity:
-            identity = transaction.begin()
-            steps.hook(Step.WRITING, batch.batch_id)
-            return identity
-
+        opening = Opening(transaction, lambda: steps.hook(Step.WRITING, batch.batch_id))
         state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs)
         # With state of Spark's the input says nothing about how much comes out.
         rows_max = None if standing.keeps_state else batch.offsets_count
-        written = Written()
+        written = JobResult()
         try:
             if writes:
                 with given.shared(writes):
-                    written = job.run(union_records([make(state) for make in writes]), rows_max, begin)
+                    written = job.run(union_records([make(state) for make in writes]), rows_max, opening)
             elif standing.keeps_state:
                 run_plan(given.df)
         finally:
@@ -312,7 +307,7 @@ class Pipeline:
         steps.hook(Step.WRITTEN, batch.batch_id)
         if not written.records and not batch.moved and not standing.mentions(batch):
             return  # nothing to write and nothing to remember
-        identity = written.identity or begin()
+        identity = opening.begin()
         started_s = time.monotonic()
         self._commit(transaction, batch, standing.entry_of(batch, state.changelogs, len(given.writes)), standing)
         progress.note(

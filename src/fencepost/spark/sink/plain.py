@@ -15,6 +15,7 @@ from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
 from fencepost.spark.sink.batch_ids import ids
 from fencepost.spark.sink.jobs import WriteJob, select_columns
+from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _write(
         contextlib.closing(WriteJob(df.sparkSession, settings, cluster)) as job,
         plain_transaction(cluster, name, settings) as transaction,
     ):
-        written = job.run(rows, None, transaction.begin)
+        written = job.run(rows, None, Opening(transaction))
     return WriteSummary(written.records, written.bytes)
 
 

@@ -1,35 +1,33 @@
-"""A small batch: its rows come to the driver, and the driver writes them.
+"""A small batch: the driver collects its rows and writes them.
 
-Of the time that a hundred records take, next to all is Spark's, for starting tasks and talking to Python workers. So
-they go through as few of either as can be. Besides, everything is there before the transaction is opened.
+For a hundred records, Spark spends nearly all of the time on starting tasks and talking to Python workers. So a small
+batch uses as few of both as possible. And all of its records are ready before the transaction is begun.
 
-What a batch will be like is not known before it has been run; that it is small is a guess from the batches before it.
-So the first one after a start is never taken for small, and a batch that would be too much for the driver's memory is
-done by tasks when the pipeline is started again.
+A batch's size is not known before it has run, so it is guessed from the batches before it. The first batch after a
+start never counts as small. So a batch that is too large for the driver's memory is written by tasks after a restart.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
-from fencepost.client.identity import ProducerIdentity
-from fencepost.client.writing import TransactionWriter, Written
+from fencepost.client.writing import Acknowledged, TransactionWriter
+from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
 from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Of what is expected to be written; the rows are several times that, as objects of the driver's.
+#: Of the expected output; the rows take several times as much of the driver's memory.
 BYTES_MAX = 1 << 20
-#: Spark's bound for what a job gives to the driver; its error names the setting.
-RESULT_BOUND = "spark.driver.maxResultSize"
+#: Spark's limit for the result of a job; its error names the setting.
+RESULT_LIMIT = "spark.driver.maxResultSize"
 
 
 @dataclass(slots=True)
 class SizeGuess:
-    """Whether a batch is small: by its input records, and by the most that any of them has come to so far."""
+    """Whether a batch is small, by its input records and the largest output per input record so far."""
 
     records_max: int
     bytes_per_record: float | None = None  #: None before the first batch
@@ -45,24 +43,24 @@ class SizeGuess:
 
 
 def collect(rows: "DataFrame") -> Any | None:
-    """All rows as an Arrow table; None if they turn out to be more than Spark's driver takes."""
+    """All rows as an Arrow table; None if they are more than Spark's driver accepts."""
     try:
         return rows.toArrow()
     except Exception as error:
-        if RESULT_BOUND in str(error):
+        if RESULT_LIMIT in str(error):
             return None
         raise
 
 
 def write_table(
-    table: Any, settings: EncodeSettings, cluster: Cluster, begin: Callable[[], ProducerIdentity]
-) -> dict[TopicPartition, Written]:
-    """Write a table; `begin` opens the transaction, if there is something to write."""
+    table: Any, settings: EncodeSettings, cluster: Cluster, opening: Opening
+) -> dict[TopicPartition, Acknowledged]:
+    """Write a table, and begin the transaction if the table has rows."""
     blobs = [blob for made in RowEncoder(settings, cluster).blobs(iter(table.to_batches())) for blob in made]
     if not blobs:
         return {}
     placed = [(TopicPartition(blob.topic, blob.partition), blob.data) for blob in blobs]
-    with TransactionWriter(cluster, begin(), sorted({where for where, _ in placed})) as writer:
+    with TransactionWriter(cluster, opening.begin(), sorted({where for where, _ in placed})) as writer:
         for where, data in placed:
             writer.write(where, data)
     return writer.written

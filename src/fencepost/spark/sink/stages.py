@@ -1,18 +1,20 @@
 """What executors do: rows to finished record batches, and record batches to Kafka.
 
-`Encode` runs wherever the rows are, as many tasks as there are, before any transaction is open. Its blobs move to the
-writer of their partition (a shuffle of blobs, not of rows). `Write` stamps and sends them. A small batch is spared
-all of that (`small`).
+`EncodeStage` runs where the rows are, in one task per input partition, before any transaction is open. Its blobs move
+to the writer of their partition: a shuffle of blobs, not of rows. `WriteStage` stamps and sends them. A small batch
+skips both stages (`small`).
 
-A writer that fails says so in its result instead of raising: raising would have Spark start it again, in vain. One
-that is started again is refused its permit if the first may have written, and raises; a first attempt that died before
-that, while it encoded for instance, is repeated like any task.
+A writer that fails reports that as a row instead of raising. If it raised, Spark would start it again, and the second
+attempt would be refused its permit and raise. A writer that fails before it has its permit raises: it has written
+nothing, and Spark repeats it like any task.
 
-An encoding task may be repeated, too, when what it made is lost, and need not make the same again: rows come in another
-order, or go to other partitions. So every encoder leaves a mark for every writer, and every writer tells whose marks
-it saw. Unless all saw the same, some rows may have been written twice and some not at all.
+Spark may also repeat an encoding task, when its output is lost. The second attempt can give other blobs: rows may come
+in another order or go to other partitions. So every encoder sends its attempt marker to every writer, and every writer
+reports the markers that it saw. If two writers saw different ones, some rows may have been written twice and some not
+at all.
 """
 
+import enum
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,37 +26,45 @@ from fencepost.client.admin import max_message_bytes
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, TopicShape, blobs_from_arrow, blobs_to_arrow
 from fencepost.client.settings import ClientSettings
-from fencepost.client.writing import TransactionWriter, Written
+from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.errors import FencepostError, WriteFailed
 from fencepost.spark.sink.permits import Ticket, ask
 from fencepost.spark.workers import cluster_for
 from fencepost.wire.compression import Compression
 from fencepost.wire.terms import TopicPartition
 
-#: What `Encode` gives to Spark; `writer` says which task of the next stage it goes to.
+#: The output of `EncodeStage`; `writer` is the task of the next stage that a row goes to.
 ENCODED_SCHEMA = BLOB_SCHEMA.append(pa.field("writer", pa.int32()))
 
-#: In the place of a topic: what is no record batch.
-MARK = ""
+#: In place of a blob's topic: the blob is an encoder's attempt marker.
+MARKER = ""
 
 
-class Result(NamedTuple):
-    """What a writer did to one partition, whose marks it saw, or why it failed; a row for the driver."""
+class ReportKind(enum.StrEnum):
+    WRITTEN = "written"  #: what one partition has acknowledged
+    MARKERS = "markers"  #: the attempt markers that a writer saw
+    FAILED = "failed"  #: why a writer failed
 
-    topic: str
+
+class Report(NamedTuple):
+    """What a writer tells the driver, as a row."""
+
+    kind: str
+    topic: str = ""
     records: int = 0
     bytes: int = 0
-    error: str = ""  #: the class of a FencepostError, empty when there is none
-    message: str = ""
+    error: str = ""  #: of FAILED: the class of the FencepostError
+    text: str = ""  #: of FAILED: the error's message; of MARKERS: the markers
 
 
-RESULT_SCHEMA = pa.schema(
+REPORT_SCHEMA = pa.schema(
     [
+        ("kind", pa.string()),
         ("topic", pa.string()),
         ("records", pa.int64()),
         ("bytes", pa.int64()),
         ("error", pa.string()),
-        ("message", pa.string()),
+        ("text", pa.string()),
     ]
 )
 
@@ -63,14 +73,14 @@ RESULT_SCHEMA = pa.schema(
 class EncodeSettings:
     client: ClientSettings
     topic: str | None
-    shapes: Mapping[str, TopicShape]  #: of the topics that the driver has heard of; tasks look up others
+    shapes: Mapping[str, TopicShape]  #: of the topics that the driver knows; tasks look up others
     compression: Compression
     batch_bytes: int
-    spread: int = 0  #: where rows without a key begin; other batches should begin elsewhere
+    spread: int = 0  #: the first partition for rows without a key; each batch should have another
 
 
 @dataclass(frozen=True, slots=True)
-class Encode:
+class EncodeStage:
     """Stage 1: rows in, blobs out."""
 
     settings: EncodeSettings
@@ -81,40 +91,40 @@ class Encode:
             writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
             yield _addressed(blobs, writers)
         task = _task()
-        mark = Blob(MARK, task.partition, b"%d" % task.attempt_id, 0)
-        yield _addressed([mark] * self.writers, range(self.writers))
+        marker = Blob(MARKER, task.partition, b"%d" % task.attempt_id, 0)
+        yield _addressed([marker] * self.writers, range(self.writers))
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """Stage 2: blobs in, a result for each partition out, and one that tells the marks."""
+class WriteStage:
+    """Stage 2: blobs in; out a report for each partition and one with the markers."""
 
     client: ClientSettings
     ticket: Ticket
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
-        marks: list[str] = []
-        yield from _written(self.client, self.ticket, self._blobs(rows, marks))
-        yield _results([Result(MARK, message=",".join(sorted(marks)))])
+        markers: list[str] = []
+        yield from _written(self.client, self.ticket, self._blobs(rows, markers))
+        yield _reports([Report(ReportKind.MARKERS, text=",".join(sorted(markers)))])
 
-    def _blobs(self, rows: Iterator[Any], marks: list[str]) -> Iterator[list[Blob]]:
+    def _blobs(self, rows: Iterator[Any], markers: list[str]) -> Iterator[list[Blob]]:
         for batch in rows:
             found = blobs_from_arrow(batch)
-            marks += [f"{blob.partition}={bytes(blob.data).decode()}" for blob in found if blob.topic == MARK]
-            if blobs := [blob for blob in found if blob.topic != MARK]:
+            markers += [f"{blob.partition}={bytes(blob.data).decode()}" for blob in found if blob.topic == MARKER]
+            if blobs := [blob for blob in found if blob.topic != MARKER]:
                 yield blobs
 
 
 @dataclass(slots=True)
 class RowEncoder:
-    """An encoder that gets to know topics as they appear in the rows."""
+    """An encoder that looks up topics as they appear in the rows."""
 
     settings: EncodeSettings
-    cluster: Cluster | None = None  #: the worker's own unless given
+    cluster: Cluster | None = None  #: default: the worker's own
     shapes: dict[str, TopicShape] = field(default_factory=dict)
 
     def blobs(self, rows: Iterator[Any]) -> Iterator[list[Blob]]:
-        """Nothing is yielded empty."""
+        """Every list that it yields has blobs."""
         settings = self.settings
         self.shapes.update(settings.shapes)
         encoder: Encoder | None = None
@@ -143,20 +153,20 @@ class RowEncoder:
         if self.settings.topic is not None:
             return [self.settings.topic]
         if "topic" not in batch.schema.names:
-            raise WriteFailed("rows have no column 'topic', and no topic was given for all of them")
+            raise WriteFailed("the rows have no column 'topic', and no topic was given for all rows")
         names = batch.column("topic").unique()
         if names.null_count:
-            raise WriteFailed("a row has no topic")
+            raise WriteFailed("a row's topic is null")
         return [str(name) for name in names.to_pylist()]
 
 
 def shape_of(cluster: Cluster, topic: str) -> TopicShape:
-    """What has to be known to encode for a topic, as it is now."""
+    """What the encoder must know about a topic, as it is now."""
     return TopicShape(len(cluster.refresh([topic])[topic].partitions), max_message_bytes(cluster, topic))
 
 
 def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]) -> Iterator[Any]:
-    """Write everything, and give the results. Asks for the permit when there is something to write."""
+    """Write everything and report it. The permit is asked for when the first blob arrives."""
     task = _task()
     writer: TransactionWriter | None = None
     failure: FencepostError | None = None
@@ -171,15 +181,15 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
             writer.flush()
     except FencepostError as error:
         if writer is None:
-            raise  # nothing has been written: Spark may well try again
+            raise  # nothing has been written, so Spark may try again
         failure = error
     finally:
         if writer is not None:
             writer.close()
     if failure is not None:
-        yield _results([Result("", error=type(failure).__name__, message=str(failure))])
+        yield _reports([Report(ReportKind.FAILED, error=type(failure).__name__, text=str(failure))])
     elif writer is not None:
-        yield _results([result_of(where, done) for where, done in writer.written.items()])
+        yield _reports([report_of(where, done) for where, done in writer.written.items()])
 
 
 def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
@@ -187,15 +197,15 @@ def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
     return blobs_to_arrow(blobs).append_column(ENCODED_SCHEMA.field("writer"), writer)
 
 
-def result_of(where: TopicPartition, done: Written) -> Result:
-    return Result(where.topic, done.records, done.bytes)
+def report_of(where: TopicPartition, done: Acknowledged) -> Report:
+    return Report(ReportKind.WRITTEN, where.topic, done.records, done.bytes)
 
 
-def _results(results: list[Result]) -> Any:
+def _reports(reports: list[Report]) -> Any:
     columns = [
-        pa.array(column, kind.type) for column, kind in zip(zip(*results, strict=True), RESULT_SCHEMA, strict=True)
+        pa.array(values, column.type) for values, column in zip(zip(*reports, strict=True), REPORT_SCHEMA, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=RESULT_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=REPORT_SCHEMA)
 
 
 class _Task(NamedTuple):
@@ -205,7 +215,7 @@ class _Task(NamedTuple):
 
 
 def _task() -> _Task:
-    """Which task of Spark's this is."""
+    """The Spark task that this process runs."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -27,7 +27,7 @@ def test_the_columns_of_sparks_own_sink_are_taken() -> None:
     [
         ({}, "needs a column 'value'; it has none"),
         ({"key": "string"}, "needs a column 'value'; it has key"),
-        ({"value": "string"}, "column 'topic', or the sink a topic"),
+        ({"value": "string"}, "column 'topic', or give the sink a topic"),
         ({"topic": "string", "value": "int"}, "column 'value' must be string or binary, not int"),
         ({"topic": "string", "value": "string", "partition": "string"}, "column 'partition' must be int"),
         ({"topic": "string", "value": "string", "Key": "string"}, "column 'Key' would be left out"),

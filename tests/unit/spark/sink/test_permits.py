@@ -47,7 +47,7 @@ def test_a_writer_that_is_started_again_may_not_write(desk: PermitDesk) -> None:
     ticket = desk.open(lambda: IDENTITY)
     ask(ticket, 0, "1.0 (attempt 5)")
     ask(ticket, 1, "1.1 (attempt 6)")
-    with pytest.raises(WriteFailed, match=r"may not write: task 1.0 \(attempt 5\) has been writing already"):
+    with pytest.raises(WriteFailed, match=r"may not write: task 1.0 \(attempt 5\) has a permit already"):
         ask(ticket, 0, "1.0 (attempt 9)")
     assert desk.close() == 2
 
