@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster, Coordinates
-from fencepost.client.fields import by_topic
 from fencepost.errors import ErrorCode, Refused
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
@@ -33,22 +32,11 @@ class CommittedOffset:
 def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Of these partitions; those without a commit are left out."""
-    return _fetch(cluster, group, by_topic(partitions, "partition_indexes"))
-
-
-def all_committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, CommittedOffset]:
-    """Of every partition that the group has committed.
-
-    To look at, not to decide by: a broker waits for the partitions that already have an offset only, so a partition's
-    very first commit, still under way, is not seen here.
-    """
-    return _fetch(cluster, group, None)
-
-
-def _fetch(
-    cluster: Cluster, group: str, topics: list[dict[str, object]] | None
-) -> dict[TopicPartition, CommittedOffset]:
+    """Of these partitions, without those that have no commit."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    topics = [{"name": name, "partition_indexes": indexes} for name, indexes in by_topic.items()]
     fields = {
         "group_id": group,
         "topics": topics,

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.fields import by_topic
@@ -19,13 +18,6 @@ LATEST, EARLIEST = -1, -2
 NOT_FOUND = -1
 
 
-@dataclass(frozen=True, slots=True)
-class FoundOffset:
-    offset: int
-    timestamp_ms: int  #: of the record there; -1 for beginnings and ends
-    leader_epoch: int
-
-
 def partitions_of(cluster: Cluster, topics: Iterable[str]) -> list[TopicPartition]:
     """All partitions, as they are now: metadata is read anew. TopicNotFound for a topic that does not exist."""
     found = cluster.refresh(topics)
@@ -39,32 +31,30 @@ def topics_matching(cluster: Cluster, pattern: str) -> list[str]:
 
 
 def earliest(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    found = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
-    return {where: entry.offset for where, entry in found.items()}
+    return _list_offsets(cluster, dict.fromkeys(partitions, EARLIEST), Isolation.READ_COMMITTED)
 
 
 def latest(
     cluster: Cluster, partitions: Iterable[TopicPartition], isolation: Isolation = Isolation.READ_COMMITTED
 ) -> dict[TopicPartition, int]:
     """One past the last record that a reader of this isolation can see: the LSO, or the high watermark."""
-    found = list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
-    return {where: entry.offset for where, entry in found.items()}
+    return _list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
 
 
 def at_times(
     cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_COMMITTED
 ) -> dict[TopicPartition, int | None]:
     """The first record at or after a time, for each partition; None where there is none."""
-    found = list_offsets(cluster, times_ms, isolation)
-    return {where: None if entry.offset == NOT_FOUND else entry.offset for where, entry in found.items()}
+    found = _list_offsets(cluster, times_ms, isolation)
+    return {where: None if offset == NOT_FOUND else offset for where, offset in found.items()}
 
 
-def list_offsets(
-    cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_COMMITTED
-) -> dict[TopicPartition, FoundOffset]:
-    """What ListOffsets says of each partition's time, or of EARLIEST and LATEST. In the order that was asked."""
+def _list_offsets(
+    cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: Isolation
+) -> dict[TopicPartition, int]:
+    """The offset of each partition's time, or of EARLIEST or LATEST, in the order that was asked."""
     retry = Retry("list offsets", cluster.settings)
-    found: dict[TopicPartition, FoundOffset] = {}
+    found: dict[TopicPartition, int] = {}
     while missing := {where: time_ms for where, time_ms in times_ms.items() if where not in found}:
         reason: object = None
         by_leader: dict[Address, dict[TopicPartition, int]] = {}
@@ -91,7 +81,7 @@ def _fields(wanted: Mapping[TopicPartition, int], isolation: Isolation) -> dict[
     return {"replica_id": -1, "isolation_level": isolation, "topics": by_topic(entries)}
 
 
-def _sort(answer: Message, found: dict[TopicPartition, FoundOffset]) -> ErrorCode | None:
+def _sort(answer: Message, found: dict[TopicPartition, int]) -> ErrorCode | None:
     """Keep what was found; gives a code when some partition is to be asked again."""
     again = None
     for topic in answer.topics:
@@ -103,5 +93,5 @@ def _sort(answer: Message, found: dict[TopicPartition, FoundOffset]) -> ErrorCod
             elif code:
                 raise Refused(code, f"offsets of {where}")
             else:
-                found[where] = FoundOffset(partition.offset, partition.timestamp, partition.leader_epoch)
+                found[where] = partition.offset
     return again

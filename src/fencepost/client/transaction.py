@@ -17,7 +17,7 @@ Invariants:
 
 import enum
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, TypeGuard
 
@@ -31,7 +31,6 @@ from fencepost.client.registration import (
     commit_offsets,
     fenced_message,
     protocol_of,
-    register_partitions,
 )
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED, Retry, known_code
 from fencepost.errors import (
@@ -212,11 +211,6 @@ class SharedTransaction:
         )
 
     # -- what is in it -----------------------------------------------------------------------------------------------
-
-    def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Register partitions before they are written. Protocol 2 does it by writing, and nothing is sent."""
-        self._require("add partitions", _State.OPEN)
-        register_partitions(self._cluster, self.identity, partitions)
 
     def add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """The group's offsets become these when, and only when, the transaction commits."""

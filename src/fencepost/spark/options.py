@@ -88,12 +88,6 @@ def client_settings(options: Options | Mapping[str, str]) -> ClientSettings:
     return ClientSettings.parse(options.kafka())
 
 
-def known_producer_settings(options: Options | Mapping[str, str]) -> dict[str, str]:
-    """The given settings that only producers have (compression.type, batch.size, ...), under Kafka's names."""
-    options = options if isinstance(options, Options) else Options(options)
-    return {name: value for name, value in options.kafka().items() if name in PRODUCER}
-
-
 def hint(name: str, known: Mapping[str, str]) -> str:
     """`; did you mean ...?` for the nearest of `known` (lower case to how it is spelled), or nothing."""
     near = _nearest(name, known)

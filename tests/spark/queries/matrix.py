@@ -144,7 +144,7 @@ OURS: dict[str, Any] = {
     "sink": sinks.with_step(totals_step),
 }
 OUR_STATE = [
-    case("a step of ours", q.rows_of("a"), **OURS, is_quick=True),
+    case("a step of ours", q.rows_of("a"), **OURS),
     case("a step of ours, written by tasks", q.rows_of("a"), **OURS, options={"smallBatchRecords": "0"}),
     case("a step of ours after Spark's state", q.distinct_rows, **OURS, **IN_CHECKPOINT),
     case(
@@ -202,7 +202,7 @@ SOURCES = [
         sources=sources(a={"subscribed": Subscribed.BY_PATTERN}),
         acts=GROWING,
     ),
-    case("two sources", q.union_of("a", "b"), sources=sources(a={}, b={}), is_quick=True),
+    case("two sources", q.union_of("a", "b"), sources=sources(a={}, b={})),
     case("three sources", q.union_of("a", "b", "c"), sources=sources(a={}, b={}, c={"partitions": 1})),
     case("two sources, one quiet later", q.union_of("a", "b"), sources=sources(a={}, b=FIRST_ONLY), is_quick=True),
     case("two sources, one quiet at first", q.union_of("a", "b"), sources=sources(a={}, b=SECOND_ONLY)),

@@ -88,10 +88,9 @@ def sent(broker: ScriptedBroker, api_key: int) -> list[Any]:
 
 def test_each_protocol_has_its_requests(opened, protocol):
     transaction, broker = opened
-    transaction.add_partitions([TopicPartition("t", 0)])
     transaction.add_offsets("g", {TopicPartition("t", 0): CommittedOffset(5, "note")})
     transaction.commit()
-    assert broker.keys() == ([ADD_PARTITIONS, ADD_OFFSETS, OFFSETS, END] if protocol is V1 else [OFFSETS, END])
+    assert broker.keys() == ([ADD_OFFSETS, OFFSETS, END] if protocol is V1 else [OFFSETS, END])
     (offsets,) = sent(broker, OFFSETS)
     (entry,) = offsets.topics[0].partitions
     assert (entry.committed_offset, entry.committed_metadata, offsets.producer_epoch) == (5, "note", 4)

@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.errors import ConfigError
 from fencepost.spark import kafka_settings
-from fencepost.spark.options import Options, client_settings, known_producer_settings
+from fencepost.spark.options import Options, client_settings
 
 SERVERS = {"kafka.bootstrap.servers": "a:1,b:2"}
 
@@ -64,17 +64,6 @@ def test_a_setting_that_does_not_exist_gets_the_nearest_name():
         client_settings({**SERVERS, "kafka.compresion.type": "lz4"})
     with pytest.raises(ConfigError, match=r"no such setting$"):
         client_settings({**SERVERS, "kafka.zzz": "1"})
-
-
-def test_producer_settings_are_told_from_the_others():
-    given = {
-        **SERVERS,
-        "kafka.Compression.Type": "lz4",
-        "kafka.batch.size": "1000",
-        "kafka.group.id": "g",
-        "topic": "t",
-    }
-    assert known_producer_settings(given) == {"compression.type": "lz4", "batch.size": "1000"}
 
 
 def test_an_unknown_option_gets_the_nearest_name():
