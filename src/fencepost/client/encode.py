@@ -176,7 +176,7 @@ class Encoder:
         if column is None:
             raise WriteFailed("there is no column 'topic', and more than one topic to write to")
         if column.null_count:
-            raise WriteFailed("a row has no topic")
+            raise WriteFailed("a row's topic is null")
         encoded = column.cast(pa.string()).dictionary_encode()
         own = np.array([self._index(name) for name in encoded.dictionary.to_pylist()], np.int32)
         return np.ascontiguousarray(own[encoded.indices.to_numpy(zero_copy_only=False)])

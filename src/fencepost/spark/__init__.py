@@ -9,8 +9,8 @@
                  .load())
     query = write_stream(to_invoices(purchases), checkpoint="checkpoint")
 
-Everything here needs the extra `spark`. Import it before the session is made: then Spark finds this Python, and the
-source in it, also in an environment that is not activated (`environment`).
+Everything here needs the extra `spark`. Import it before you make the session: then Spark runs this Python and finds
+the source, also in an environment that is not activated (`environment`).
 """
 
 from collections.abc import Callable, Mapping
@@ -33,9 +33,9 @@ environment.prepare()
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("fencepost")` known to a session that was made before `fencepost.spark` was imported.
+    """Register `format("fencepost")` with a session that was made before `fencepost.spark` was imported.
 
-    Spark finds it on its own if the Python that it starts has fencepost installed.
+    Not needed if the Python that Spark starts has fencepost installed.
     """
     from pyspark_fencepost import DefaultSource
 
@@ -59,11 +59,11 @@ def write_stream(
     """Start a query that writes a streaming DataFrame, each micro-batch in one transaction with its input offsets.
 
     `df` has the columns of Spark's Kafka sink: `value`, and optionally `key`, `topic`, `headers`, `partition` and
-    `timestamp`. `pipeline` is its consumer group, and by it a restarted or moved query knows what has been done:
-    two pipelines never share a name. It and `bootstrap_servers` are those of the query's `fencepost` source unless
-    they are given; a source that belongs to another pipeline is refused. `transform` makes those columns from a batch's
-    rows, where that needs state (`fencepost.spark.state`). `trigger` are the arguments of DataStreamWriter.trigger, and
-    `output_mode` is that of DataStreamWriter.outputMode: append, update or complete.
+    `timestamp`. `pipeline` is the consumer group and identifies the work of a restarted or moved query: two pipelines
+    must not share a name. `pipeline` and `bootstrap_servers` default to those of the query's `fencepost` source. A
+    source of another pipeline is refused. `transform` makes the columns from a batch's rows, if that needs state
+    (`fencepost.spark.state`). `trigger` are the arguments of DataStreamWriter.trigger, and `output_mode` is that of
+    DataStreamWriter.outputMode: append, update or complete.
     """
     from fencepost.spark.sink.active import refuse_running
     from fencepost.spark.sink.inherited import target_of
@@ -97,7 +97,7 @@ def batch_writer(
     transform: "Transform | None" = None,
     options: Mapping[str, object] | None = None,
 ) -> "Pipeline":
-    """The same as a function for `foreachBatch`, for those who build their query themselves."""
+    """The same as a function for `foreachBatch`, for a query that you build yourself."""
     from pyspark.sql import SparkSession
 
     from fencepost.spark.sink.pipeline import Pipeline
@@ -117,8 +117,8 @@ def write(
 ) -> "WriteSummary":
     """Write a batch DataFrame in one transaction: all of its rows become visible together, or none ever does.
 
-    A job that runs again and again gives itself a `transactional_id`: a run then undoes at once what a run before it
-    left open, and fences it if it is still at work. Never give one id to two jobs.
+    Give a job that runs repeatedly a `transactional_id`. Each run then aborts at once what an earlier run left open,
+    and fences that run if it is still writing. Never give one id to two jobs.
     """
     from fencepost.spark.sink.plain import write_plain
 
@@ -134,14 +134,14 @@ def progress(query: "StreamingQuery") -> "SinkProgress | None":
 
 
 def lag(query: "StreamingQuery") -> "Lag | None":
-    """How far the query's `fencepost` sources are behind their topics, as of its last progress; None before that."""
+    """How far the query's `fencepost` sources are behind, as of its last progress; None before the first."""
     from fencepost.spark.source.lag import of_query
 
     return of_query(query)
 
 
 def subscribe(listener: "Callable[[TransactionProgress], None]") -> Callable[[], None]:
-    """Have `listener` called after every transaction of every pipeline in this process. Gives what ends it."""
+    """Call `listener` after every transaction of every pipeline in this process. Returns a function that ends this."""
     from fencepost.spark.sink.progress import subscribe as begin
 
     return begin(listener)

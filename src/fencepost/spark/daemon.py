@@ -1,11 +1,11 @@
-"""The process that Spark forks its Python workers from (`spark.python.daemon.module`), with what they need loaded.
+"""The process that Spark forks its Python workers from (`spark.python.daemon.module`), with their modules preloaded.
 
-A worker that imports PyArrow, numba and our kernels by itself takes a second to come to its first row, and every worker
-does so again. Here it is done once, before the first fork.
+Importing PyArrow, numba and our kernels takes a second, and every worker would do it again. Here it is done once,
+before the first fork.
 
-Invariant: nothing but the main thread runs when a worker is forked, since a lock that another thread holds at that
-moment stays locked in the child for ever. Libraries that would start threads are told not to. Should one do it all the
-same, this process starts over as Spark's own daemon, which imports nothing.
+Invariant: only the main thread runs when a worker is forked. A lock that another thread holds at that moment would stay
+locked in the child for ever. Libraries are told not to start threads. If one starts a thread anyway, this process
+starts over as Spark's own daemon, which imports nothing.
 """
 
 import gc
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 PLAIN_DAEMON = "pyspark.daemon"
-#: Nobody needs them in a process that has other processes beside it for each core.
+#: There is a process for each core, so threads would not help.
 NO_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 MODULES = (
     "numpy",
@@ -34,7 +34,7 @@ MODULES = (
 
 
 def preload() -> None:
-    """Import everything. What is not installed is left to the worker that asks for it, and to its error message."""
+    """Import everything. A module that is not installed fails later, in the worker that needs it."""
     for name, value in NO_THREADS.items():
         os.environ.setdefault(name, value)
     for name in MODULES:
@@ -45,7 +45,7 @@ def preload() -> None:
 
 
 def thread_count() -> int:
-    """Threads of this process, those of C libraries included; 1 where it cannot be learned."""
+    """Threads of this process, including those of C libraries; 1 if unknown."""
     try:
         return len([*Path("/proc/self/task").iterdir()])
     except OSError:
@@ -57,7 +57,7 @@ def main() -> None:
     if thread_count() > 1:
         os.execv(sys.executable, [sys.executable, "-m", PLAIN_DAEMON, *sys.argv[1:]])
     gc.collect()
-    gc.freeze()  # or the first collection in a child would touch, and so copy, every page that it shares
+    gc.freeze()  # otherwise the first collection in a child would touch, and so copy, every shared page
     from pyspark.daemon import manager
 
     manager()

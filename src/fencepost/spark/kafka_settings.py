@@ -1,7 +1,7 @@
-"""Kafka's client settings by name, as of Kafka 4.1: which exist, and which are refused with what reason.
+"""Kafka's client settings by name, as of Kafka 4.1: which exist, and which are refused and why.
 
-`CLIENT` are those that consumers and producers share. A setting that is listed and not refused is accepted even where
-it changes nothing here (`linger.ms`), so that options written for Spark's own connector go on working.
+`CLIENT` are the settings that consumers and producers share. A listed setting that is not refused is accepted even if
+it has no effect here (`linger.ms`), so that options for Spark's own connector keep working.
 """
 
 CLIENT = frozenset(
@@ -89,12 +89,12 @@ REFUSED = {
         "set the option 'startingOffsets' to 'earliest', 'latest' or 'committed' to specify where to start. It applies "
         "when a new query is started; resuming always picks up where the query left off"
     ),
-    "enable.auto.commit": "offsets are committed with the records that were made of them, not by a timer",
-    "interceptor.classes": "it names a Java class, and no Java client runs here",
-    "partitioner.class": "it names a Java class. Records go where Kafka's default partitioner puts them",
-    "partitioner.ignore.keys": "a record with a key goes where Kafka's default partitioner puts it",
-    "transaction.two.phase.commit.enable": "a transaction is ended by the query that began it",
-    "config.providers": "settings are taken as they are written",
+    "enable.auto.commit": "offsets are committed in the transaction of the output records, not by a timer",
+    "interceptor.classes": "it names a Java class, and this is not a Java client",
+    "partitioner.class": "it names a Java class. Records are placed like Kafka's default partitioner does",
+    "partitioner.ignore.keys": "records with a key are placed like Kafka's default partitioner does",
+    "transaction.two.phase.commit.enable": "the query that begins a transaction also ends it",
+    "config.providers": "variables in settings are not resolved",
     "security.providers": "encryption and authentication are not supported yet",
 }
 REFUSED_PREFIXES = dict.fromkeys(("sasl.", "ssl."), "encryption and authentication are not supported yet")

@@ -1,21 +1,20 @@
 """The ledger: one record per pipeline and transaction, in a compacted topic, written in that transaction.
 
-A group's committed offsets say how far a pipeline has come. Kafka forgets them after seven days without use; they do
-not say which batch of which query moved them, nor which topics they belong to; and a batch that moved no offset leaves
-no trace in them. The ledger forgets nothing. Under the pipeline's name as key it holds JSON::
+A group's committed offsets say how far a pipeline has come. But Kafka drops them after seven days without use. They do
+not say which batch of which query moved them, nor which topics they belong to. A batch that moves no offset leaves no
+trace in them. The ledger keeps all of this. Its key is the pipeline's name, its value is JSON::
 
     {"version": 2, "query": "…", "run": "…", "batch": 7, "time_ms": …,
-     "offsets": {"purchases": {"0": 120}},          the next record of every partition that was read
-     "ahead": {"purchases": {"0": [120, 140]}},     all positions in partitions that several sources read to other ends
-     "topics": {"purchases": "9vNo6AXTTDaBjM2…"},   which topics those are
+     "offsets": {"purchases": {"0": 120}},          the next offset of every partition that was read
+     "ahead": {"purchases": {"0": [120, 140]}},     all positions, for partitions that several sources read differently
+     "topics": {"purchases": "9vNo6AXTTDaBjM2…"},   the identities of those topics
      "changelogs": {"totals": {"partitions": 4, "topic": "…"}},
-     "in_checkpoint": ["state"],                    what of the query is kept in Spark's checkpoint alone
-     "writes": 1, "unfinished": true,               so many writes of the batch are committed, and others are missing
-     "failed": {"query": "…", "batch": 8}}          this batch was tried since, and ended with an error
+     "in_checkpoint": ["state"],                    what the query keeps only in Spark's checkpoint
+     "writes": 1, "unfinished": true,               number of committed writes of the batch; others are missing
+     "failed": {"query": "…", "batch": 8}}          this later batch was tried and failed
 
-Version 1 had neither run, topics nor in_checkpoint, and of a changelog the number of partitions alone. A reader that
-meets a higher version refuses to go on. Invariant: for any pipeline the last committed record is of its last committed
-transaction.
+Version 1 had no run, topics or in_checkpoint, and only the number of partitions of a changelog. A reader refuses a
+higher version. Invariant: a pipeline's last committed record is of its last committed transaction.
 """
 
 import enum
@@ -39,26 +38,26 @@ from fencepost.wire.terms import Isolation, TopicPartition
 
 TOPIC = "fencepost.ledger"
 VERSION = 2
-#: Pipelines that share a partition wait for each other's open transactions when they start; hence more than one.
+#: When a pipeline starts, it waits for open transactions in its partition. So the topic has more than one.
 PARTITIONS = 8
 CONFIGS = {
     "cleanup.policy": "compact",
-    # Starting means reading what is not compacted yet, so let that be little.
+    # A start reads everything that is not compacted yet, so that should be little.
     "segment.bytes": str(16 << 20),
     "segment.ms": str(24 * 3600 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
 }
 _NOTE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/\d+")
 
-#: Where the sources of a query stand in one partition: one position, or several if several sources read it.
+#: The positions of a query's sources in one partition: several, if several sources read it to different ends.
 Reached = frozenset[int]
 
 
 class InCheckpoint(enum.Enum):
-    """What Spark keeps in its checkpoint and nowhere else."""
+    """What Spark keeps only in its checkpoint."""
 
     STATE = "state"  #: of Spark's own stateful operators
-    POSITIONS = "positions"  #: of sources other than Kafka's
+    POSITIONS = "positions"  #: of sources other than Kafka
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +72,15 @@ class ChangelogEntry:
 class LedgerEntry:
     query_id: str
     batch_id: int
-    offsets: Mapping[TopicPartition, int]  #: of every partition that was ever read; the lowest if sources stand apart
+    offsets: Mapping[TopicPartition, int]  #: of every partition that was ever read; the lowest of several
     changelogs: Mapping[str, ChangelogEntry] = field(default_factory=dict)  #: by step
-    run_id: str = ""  #: of the start of the query that wrote it
-    ahead: Mapping[TopicPartition, Reached] = field(default_factory=dict)  #: only where sources stand apart
+    run_id: str = ""  #: of the run that wrote it
+    ahead: Mapping[TopicPartition, Reached] = field(default_factory=dict)  #: partitions with several positions
     topics: Mapping[str, Identity] = field(default_factory=dict)
     in_checkpoint: frozenset[InCheckpoint] | None = frozenset()  #: None in entries of version 1: unknown
     writes: int = 1  #: how many writes of the batch are committed
     is_unfinished: bool = False  #: others are missing
-    failed: tuple[str, int] | None = None  #: query and number of a batch that was tried afterwards, in vain
+    failed: tuple[str, int] | None = None  #: query and number of a later batch that failed
 
     @property
     def reached(self) -> dict[TopicPartition, Reached]:
@@ -133,8 +132,8 @@ class LedgerEntry:
                     failed=_failed(fields.get("failed")),
                 )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Malformed(f"topic {TOPIC!r} holds a record that is not the ledger's: {error!r}") from None
-        raise Unsupported(f"topic {TOPIC!r} was written by a later fencepost (version {version}): upgrade this one")
+            raise Malformed(f"topic {TOPIC!r} holds a record that is not a ledger entry: {error!r}") from None
+        raise Unsupported(f"topic {TOPIC!r} was written by a newer fencepost (version {version}): upgrade this one")
 
 
 def _failed(given: Any) -> tuple[str, int] | None:
@@ -164,30 +163,30 @@ def _parse_ahead(given: Any) -> dict[TopicPartition, Reached]:
 
 
 def note(query_id: str, batch_id: int) -> str:
-    """What is written beside the group's offsets."""
+    """The metadata of the group's offsets."""
     return f"{query_id}/{batch_id}"
 
 
 def is_note(metadata: str) -> bool:
-    """Whether a sink committed this offset. If not, somebody has set it on purpose."""
+    """Whether a sink committed this offset. If not, a user has set it."""
     return _NOTE.fullmatch(metadata) is not None
 
 
 def ensure(cluster: Cluster) -> None:
-    """Make the topic if it is not there."""
+    """Create the topic unless it exists."""
     if not cluster.refresh([TOPIC], missing_ok=True):
         create_topics(cluster, {TOPIC: NewTopic(PARTITIONS, configs=CONFIGS)})
 
 
 def place(pipeline: str) -> TopicPartition:
-    """The partition of a pipeline. It stays the same when the topic is given more partitions."""
+    """The partition of a pipeline. It stays the same when the topic gets more partitions."""
     return TopicPartition(TOPIC, zlib.crc32(pipeline.encode()) % PARTITIONS)
 
 
 def read_entry(cluster: Cluster, pipeline: str) -> LedgerEntry | None:
     """The last committed entry of a pipeline. Waits for transactions that are open in its partition.
 
-    Whoever must know the last one for certain fences the pipeline first.
+    Fence the pipeline first if nobody may add an entry afterwards.
     """
     if not cluster.refresh([TOPIC], missing_ok=True):
         return None
@@ -198,7 +197,7 @@ def read_entry(cluster: Cluster, pipeline: str) -> LedgerEntry | None:
 
 
 def pipelines_of(cluster: Cluster, query_id: str, batch_id: int) -> set[str]:
-    """The pipelines for which this batch was the last, by what is committed now. Reads the whole ledger."""
+    """The pipelines whose last committed batch this is. Reads the whole ledger."""
     if not cluster.refresh([TOPIC], missing_ok=True):
         return set()
     places = [TopicPartition(TOPIC, index) for index in cluster.topic(TOPIC).partitions]
@@ -208,7 +207,7 @@ def pipelines_of(cluster: Cluster, query_id: str, batch_id: int) -> set[str]:
             try:
                 entry = LedgerEntry.from_json(value)
             except (Malformed, Unsupported):
-                continue  # another pipeline's own trouble
+                continue  # not this pipeline's problem
             if (entry.query_id, entry.batch_id) == (query_id, batch_id):
                 found.add(key.decode())
     return found

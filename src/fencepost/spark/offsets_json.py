@@ -1,14 +1,12 @@
 """Positions in topics as Spark's Kafka source writes them, `{"purchases": {"0": 120}}`, both directions.
 
-An offset of our source says more, under names that no topic can have:
+An offset of our source has more, under names that no topic can have:
 
-`@from`      where the query began, in the same shape, if this ends its first batch. Spark's offset log keeps ends only,
-             so without it a replay of the first batch would begin wherever `startingOffsets` points by then
-`@ids`       which topics the positions belong to (`topic_identity`)
-`@replaced`  the former identity of topics that were deleted and created again, where the user has said that reading
-             goes on with the new one
-`@skipped`   where the query should have begun, in partitions whose records are gone, where the user has said that
-             reading goes on with what is left
+`@from`      where the query began, in the same shape; only in the end of its first batch. Spark's offset log keeps only
+             ends. Without this, a replay of the first batch would begin where `startingOffsets` points by then
+`@ids`       the identities of the topics (`topic_identity`)
+`@replaced`  the former identities of topics that were deleted and created again, with failOnDataLoss=false
+`@skipped`   where the query should have begun in partitions whose records are gone, with failOnDataLoss=false
 
 Invariant: equal positions give equal text, because Spark compares texts.
 """
@@ -30,7 +28,7 @@ Positions = dict[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The next record of each partition, and where the query began if this ends its first batch."""
+    """The next offset of each partition, and where the query began if this ends its first batch."""
 
     offsets: Positions
     start: Positions | None = None
@@ -55,7 +53,7 @@ class SourceOffset:
 
 
 def parse(given: str | Mapping[str, Any]) -> SourceOffset:
-    """From an offset of our source or of Spark's own, as text or as what the text means. Malformed otherwise."""
+    """Parse an offset of our source or Spark's own, as text or as parsed JSON. Raises Malformed for anything else."""
     found = _mapping(given, "offsets")
     start = found.get(START_KEY)
     topics = {name: partitions for name, partitions in found.items() if not name.startswith("@")}
@@ -69,9 +67,9 @@ def parse(given: str | Mapping[str, Any]) -> SourceOffset:
 
 
 def parse_numbers(given: str | Mapping[str, Any], example: str = EXAMPLE) -> Positions:
-    """A whole number for each partition: offsets, -1 and -2 among them, or times in milliseconds."""
+    """An integer for each partition: offsets, including -1 and -2, or times in milliseconds."""
     found: Positions = {}
-    for topic, partitions in _mapping(given, "what is given", example).items():
+    for topic, partitions in _mapping(given, "the value", example).items():
         for partition, number in _mapping(partitions, f"topic {topic!r}", example).items():
             found[_partition(topic, partition)] = _number(f"{topic}-{partition}", number, example)
     return found
@@ -97,7 +95,7 @@ def _mapping(given: object, what: str, example: str = EXAMPLE) -> Mapping[str, A
         try:
             given = json.loads(given)
         except ValueError as error:
-            raise Malformed(f"{what} cannot be read as JSON like {example}: {error}; got {_short(given)}") from None
+            raise Malformed(f"{what} must be JSON like {example}, not {_short(given)}: {error}") from None
     if not isinstance(given, Mapping):
         raise Malformed(f"{what} must look like {example}, not {_short(given)}")
     return given
@@ -106,13 +104,13 @@ def _mapping(given: object, what: str, example: str = EXAMPLE) -> Mapping[str, A
 def _partition(topic: str, partition: object) -> TopicPartition:
     text = str(partition)
     if not (text.isascii() and text.isdecimal()):
-        raise Malformed(f"topic {topic!r}: {text!r} is not the number of a partition")
+        raise Malformed(f"topic {topic!r}: {text!r} is not a partition number")
     return TopicPartition(topic, int(text))
 
 
 def _number(where: str, number: object, example: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
-        raise Malformed(f"{where}: expected a whole number as in {example}, not {_short(number)}")
+        raise Malformed(f"{where}: expected an integer as in {example}, not {_short(number)}")
     return number
 
 

@@ -1,8 +1,9 @@
 """Options of Spark readers and writers: case-insensitive, checked, with `kafka.*` handed to the client.
 
-Alone decides which of Kafka's settings are taken. A setting that Spark's own connector refuses is refused here with the
-same reason; one that would promise what is not kept (encryption, another partitioner) is refused; one that exists in
-Kafka and changes nothing here is accepted; one that exists nowhere is a typing error, and the answer names the nearest.
+Owns the decision which of Kafka's settings are accepted. A setting that Spark's own connector refuses is refused with
+the same reason. A setting that we do not implement but users rely on (encryption, another partitioner) is refused. A
+setting that exists in Kafka and has no effect here is accepted. Any other name is a typo, and the error suggests the
+nearest name.
 """
 
 import difflib
@@ -24,7 +25,7 @@ _DURATION = re.compile(r"(\d+)\s*([a-z]*)")
 
 
 class Options:
-    """What a user gave with `.option(...)`. Names are written as in Spark's documentation, and found in any case."""
+    """The options that a user gave with `.option(...)`. Names are case-insensitive."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items() if value is not None}
@@ -34,7 +35,7 @@ class Options:
         return name.lower() in self._given
 
     def text(self, name: str) -> str | None:
-        """Without surrounding blanks; None when it is not given."""
+        """Without surrounding blanks; None if not given."""
         value = self._given.get(name.lower())
         return None if value is None else value.strip()
 
@@ -65,14 +66,14 @@ class Options:
         return int(found[1]) * factor
 
     def kafka(self) -> dict[str, str]:
-        """The `kafka.*` options without that prefix; ConfigError for those that cannot be taken."""
+        """The `kafka.*` options without that prefix. Raises ConfigError for those that are refused."""
         found = {name.removeprefix(PREFIX): value for name, value in self._given.items() if name.startswith(PREFIX)}
         for name, value in found.items():
             _check_kafka(name, value, self._typed[PREFIX + name])
         return found
 
     def refuse_unknown(self, known: Iterable[str], what: str) -> None:
-        """Every option that is not `kafka.*` must be one of `known`; `what` is what takes them."""
+        """Every option that is not `kafka.*` must be in `known`. `what` is the reader or writer, for the error."""
         spelled = {name.lower(): name for name in known}
         for name in self._given:
             if name not in spelled and not name.startswith(PREFIX):
@@ -95,10 +96,10 @@ def hint(name: str, known: Mapping[str, str]) -> str:
 
 
 def capitalized(typed: str, known: Mapping[str, str]) -> str:
-    """An unknown name as it was typed, as far as that can be known.
+    """An unknown name as the user probably typed it.
 
-    Spark hands the names of a source's options over in lower case (`CaseInsensitiveMap.iterator`). So a name without
-    any capitals gets those of the known name that it resembles, letter by letter: nobody typed `startingoffset`.
+    Spark passes a source's option names in lower case (`CaseInsensitiveMap.iterator`). So a name without capitals gets
+    those of the known name that it resembles, letter by letter: nobody types `startingoffset`.
     """
     near = _nearest(typed, known)
     if near is None or typed != typed.lower():

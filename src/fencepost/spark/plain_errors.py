@@ -1,12 +1,12 @@
-"""Errors of ours as a user of Spark sees them: one line, without a traceback.
+"""Our errors as a Spark user sees them: one line, without a traceback.
 
-A Python process of Spark's sends an exception to the JVM as text, and that text becomes the message of the exception
-that the user gets: a traceback of thirty lines, with the one that matters at its end. The message of an error of ours
-says what is wrong without it. Spark leaves the traceback out if SPARK_HIDE_TRACEBACK is set when it writes the text
-(`pyspark.util.handle_worker_exception`). So it is set when an error of ours leaves our code.
+A Python process of Spark sends an exception to the JVM as text, and the user gets that text as the error message:
+thirty lines of traceback, and the line that matters at the end. Our messages do not need the traceback. Spark omits it
+if SPARK_HIDE_TRACEBACK is set when it writes the text (`pyspark.util.handle_worker_exception`). So we set it when one
+of our errors leaves our code.
 
-Invariants: the variable is set only in a process of Spark's, which ends with that error, so other errors keep their
-tracebacks; and so does a bug of ours (InvariantBroken).
+Invariants: the variable is only set in a process of Spark, which ends with that error, so other errors keep their
+tracebacks. A bug of ours (InvariantBroken) keeps its traceback, too.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ HIDE_VARIABLE = "SPARK_HIDE_TRACEBACK"
 
 @contextlib.contextmanager
 def one_line() -> Iterator[None]:
-    """Around all code of ours that Spark's Python processes call; also as a decorator, but not of a generator."""
+    """Wraps all our code that Spark's Python processes call. Also a decorator, but not for generators."""
     try:
         yield
     except InvariantBroken:

@@ -1,7 +1,7 @@
-"""A SparkSession with the settings that we recommend: quiet, on the loopback where it is local, its workers warm.
+"""A SparkSession with our recommended settings: quiet, on the loopback interface if local, with preloaded workers.
 
-Alone responsible for how Spark is started by `fencepost`; nothing else here depends on it, and every setting can be
-overridden. Invariant: a session that is running already is given back as it is, with a warning of nobody's.
+Owns how `fencepost` starts Spark. Nothing else here depends on it, and every setting can be overridden. Invariant: a
+session that is already running is returned unchanged, without a warning.
 """
 
 import os
@@ -24,20 +24,20 @@ LOOPBACK = "127.0.0.1"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 
-#: How Spark writes its checkpoints. Its default asks Hadoop in a way that, on a local disk, starts seven processes for
-#: every file (chmod, readlink), and a micro-batch has two files.
+#: How Spark writes its checkpoints. With the default, Hadoop starts seven processes (chmod, readlink) for every file on
+#: a local disk, and a micro-batch has two files.
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
-#: How a JVM begins its last words.
+#: The beginning of a JVM's last error message.
 FAILURE = 'Exception in thread "main" '
 
-#: Spark's default is 10,000 rows, which is little for records that go through Python by the column.
+#: Spark's default is 10,000 rows, which is little for records that Python processes by the column.
 ARROW_ROWS = 65_536
 
 
 class SparkFailed(FencepostError):
-    """Spark did not start. The message says why, as far as Spark told."""
+    """Spark did not start. The message says why, if Spark said so."""
 
 
 def session(
@@ -49,8 +49,7 @@ def session(
 ) -> "SparkSession":
     """A session on `master`, with `conf` on top of our settings.
 
-    Spark's log goes to `log_file`, and so does what its processes print; without one its errors, and only those, go to
-    standard error.
+    Spark's log and the output of its processes go to `log_file`. Without one, only its errors go to standard error.
     """
     try:
         from py4j.protocol import Py4JError
@@ -97,15 +96,15 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> 
         "spark.python.daemon.module": "fencepost.spark.daemon",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
-        # A transaction belongs to one attempt of a task: a second one beside it would only be refused.
+        # A second attempt of a writing task would be refused.
         "spark.speculation": "false",
-        # Replanning a micro-batch costs more than it finds: batches are small, and their size is known.
+        # Replanning a micro-batch costs more than it gains: batches are small, and their size is known.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.metricsEnabled": "false",
     }
     if log_file is not None:
-        # Over TCP each exchange with a worker meets a delayed acknowledgement, twice a batch. Over these sockets some
-        # workers end with a stack trace on standard error when Spark hangs up; which is in the log then.
+        # Over TCP each exchange with a worker waits for a delayed acknowledgement, twice per batch. With Unix sockets
+        # some workers end with a stack trace on standard error when Spark stops. With a log file it goes there.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
     if is_one_process(master):
         settings[CHECKPOINT_FILES] = PLAIN_FILES
@@ -115,7 +114,7 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> 
 
 
 def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:
-    """Spark's JVM and context, with the standard error of it and of every Python process that it starts in the log."""
+    """Start Spark's JVM and context. Its standard error and that of its Python processes go to the log."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -128,9 +127,9 @@ def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:
 
 
 def _without_checksum_files(spark: "SparkSession") -> None:
-    """A checkpoint's files have none by Spark's default either.
+    """Write checkpoint files without checksum files, as Spark does by default.
 
-    A file that is written again is renamed before its checksum is: whoever was killed in between could not read it.
+    A file that is replaced is renamed before its checksum. After a kill in between it could not be read.
     """
     jvm: Any = spark.sparkContext._jvm
     root = jvm.java.net.URI.create("file:///")
@@ -138,7 +137,7 @@ def _without_checksum_files(spark: "SparkSession") -> None:
 
 
 def _reason(error: Exception, log: Path | None, written: int) -> str:
-    """What Spark says is wrong, in a line; `written` is what the log held before it started."""
+    """Spark's error in one line. `written` is the size of the log before Spark started."""
     from py4j.protocol import Py4JJavaError
 
     if isinstance(error, Py4JJavaError):
@@ -147,17 +146,17 @@ def _reason(error: Exception, log: Path | None, written: int) -> str:
         lines = [] if log is None else log.read_bytes()[written:].decode(errors="replace").splitlines()
         last_words = [line.removeprefix(FAILURE) for line in lines if line.startswith(FAILURE)]
         found = last_words[-1] if last_words else str(error)
-    return found if log is None else f"{found} (there is more in {log})"
+    return found if log is None else f"{found} (more in {log})"
 
 
 def _prepare_environment(master: str) -> None:
-    """What Spark's launcher reads from the environment only."""
+    """Settings that Spark's launcher reads only from the environment."""
     if not _is_shim(os.environ.get("JAVA_HOME")):
         os.environ["JAVA_HOME"] = str(java_home())
     if is_local(master):
         os.environ["SPARK_HOME"] = str(spark_home())
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-        # Its workers are to be this Python, whatever `python3` may be in the PATH, and to find this package.
+        # Workers should run this Python, not the PATH's `python3`, and find this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
         here = str(Path(__file__).parents[2])
@@ -167,7 +166,7 @@ def _prepare_environment(master: str) -> None:
 
 
 def _is_shim(home: str | None) -> bool:
-    """Whether it is a directory that `java_home` made before: one around another would only be slower."""
+    """Whether `java_home` made this directory. A second script around the first would only be slower."""
     return home is not None and Path(home).parent == cache_directory() / "java" and Path(home, "bin", "java").exists()
 
 

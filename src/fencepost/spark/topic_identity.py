@@ -1,8 +1,8 @@
-"""Which topic a position belongs to: a name is not enough, because a topic can be deleted and created again.
+"""Which topic a position belongs to. A name is not enough, because a topic can be deleted and created again.
 
 A topic's identity is its id (KIP-516), written as Kafka's tools print it. Clusters before Kafka 2.8 have no ids. There
-the leader epochs of its partitions stand in: within one topic they only grow, so a lower epoch is another topic's. The
-reverse does not hold: a new topic whose leaders have changed as often as the old one's is not noticed by its epochs.
+the leader epochs of the partitions are used: within one topic they only grow, so a lower epoch means another topic. The
+reverse does not hold: a new topic whose leaders have changed as often as the old one's is not detected.
 
 In JSON an identity is a string (an id), or an object of epochs by partition: `"9vNo6AXTTDaBjM2LZOr3jg"`, `{"0": 4}`.
 """
@@ -27,23 +27,23 @@ def identity_of(topic: Topic) -> Identity:
 
 
 def identities(cluster: Cluster, names: Iterable[str]) -> Identities:
-    """As they are now, without topics that do not exist."""
+    """Current identities, without topics that do not exist."""
     wanted = set(names)
     found = cluster.refresh(wanted, missing_ok=True) if wanted else {}
     return {name: identity_of(topic) for name, topic in found.items()}
 
 
 def is_other(was: Identity | None, now: Identity | None) -> bool:
-    """Whether these are two topics for certain. A topic of which nothing is known is never another one."""
+    """Whether these are certainly two topics. An unknown identity (None) never differs."""
     if isinstance(was, str) and isinstance(now, str):
         return was != now
     if isinstance(was, dict) and isinstance(now, dict):
         return any(now[index] < epoch for index, epoch in was.items() if now.get(index, -1) >= 0)
-    return False  # unknown, or the cluster has been upgraded in between
+    return False  # unknown, or the cluster was upgraded in between
 
 
 def replaced_topics(was: Mapping[str, Identity], now: Mapping[str, Identity]) -> Identities:
-    """The identities in `was` of the topics that are others now."""
+    """The old identities of the topics that were created again."""
     return {name: old for name, old in was.items() if is_other(old, now.get(name))}
 
 
@@ -59,7 +59,7 @@ def identities_as_dict(found: Mapping[str, Identity]) -> dict[str, Any]:
 def parse_identities(given: object) -> Identities:
     """What `identities_as_dict` gave. Malformed for anything else."""
     if not isinstance(given, Mapping):
-        raise Malformed(f"identities of topics must be an object, not {given!r:.100}")
+        raise Malformed(f"topic identities must be a JSON object, not {given!r:.100}")
     return {str(name): _parse(name, each) for name, each in given.items()}
 
 
@@ -77,4 +77,4 @@ def _parse(name: object, given: object) -> Identity:
             return {int(index): int(epoch) for index, epoch in given.items()}
     except (ValueError, TypeError):
         pass
-    raise Malformed(f"{given!r:.100} is not the identity of topic {name!r}")
+    raise Malformed(f"{given!r:.100} is not an identity of topic {name!r}")

@@ -1,4 +1,4 @@
-"""Where this user's machine keeps what can be made again: `$XDG_CACHE_HOME/fencepost`, or `~/.cache/fencepost`."""
+"""The cache directory of this user: `$XDG_CACHE_HOME/fencepost`, or `~/.cache/fencepost`."""
 
 import os
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""What lives as long as a Python worker of Spark: the connections to a cluster.
+"""What lives as long as a Python worker of Spark: connections to clusters.
 
-Workers are reused from task to task, so what a task leaves here saves the next one a handshake. A worker runs one task
-at a time; a driver, where several queries run in threads of their own, makes its clusters itself.
+Spark reuses workers for many tasks, so a connection kept here saves the next task a handshake. A worker runs one task
+at a time. A driver runs several queries in threads, so it makes its own clusters.
 """
 
 from dataclasses import replace

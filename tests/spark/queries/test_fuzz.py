@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.spark.sink import standing
-from fencepost.spark.sink.decide import Decision
+from fencepost.spark.sink.decide import BatchDecision
 from tests.conftest import ROOT
 from tests.spark.queries.case import Run
 from tests.spark.queries.fuzz import Fuzz, kind_of
@@ -60,7 +60,7 @@ def test_what_is_planted_is_found(
     spark: SparkSession, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sink that does a batch again that it has committed."""
-    monkeypatch.setattr(standing, "decide", lambda *_: Decision.RUN)
+    monkeypatch.setattr(standing, "decide", lambda *_: BatchDecision.RUN)
     fuzz = Fuzz(spark, bootstrap, tmp_path)
     plain = (made for made in map(generate, itertools.count()) if made.last in ("rows", "step") and not made.is_joined)
     found = ((made, failure) for made in plain if (failure := fuzz.failure(made)) is not None)

@@ -206,7 +206,7 @@ def test_state_in_a_lost_checkpoint_stops_the_pipeline_before_it_writes(
     scene.check.write(10)
     for _ in range(2):
         said = here.run_until_failed(scene.plan, rows(), output_mode="update")
-        assert "the state of Spark's own stateful operators is in the old one alone" in said
+        assert "the state of Spark's own stateful operators is only in the old checkpoint" in said
         assert "failOnStateLoss" in said
     assert Counter(read_committed(scene.plan.bootstrap, scene.plan.left)) == before
     scene.delete_checkpoint()

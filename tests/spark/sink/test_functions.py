@@ -99,7 +99,7 @@ def test_a_function_that_swallows_the_writers_error_is_stopped(
     said = here.run_until_failed(
         scene.plan, rows, pipeline=only, function=swallowing(make, 1), trigger={"processingTime": "0 seconds"}
     )
-    assert "failed and was not written, and the query went on to batch 2" in said
+    assert "failed and was not written, but the query continued with batch 2" in said
     assert sum(written(scene).values()) == 10
     for each in made:
         each.close()
@@ -114,7 +114,7 @@ def test_a_swallowed_error_is_known_to_the_next_start(here: InProcess, make_smal
     scene.check.write(10)
     said = here.run_until_failed(scene.plan, numbers_of(here, scene))
     assert "batch 1 of query" in said
-    assert "has swallowed the error" in said
+    assert "swallowed the error" in said
     scene.delete_checkpoint()  # as it says
     here.run(scene.plan, numbers_of(here, scene))
     assert written(scene) == Counter(range(60))
@@ -148,7 +148,7 @@ def test_a_swallowed_error_of_the_first_batch_of_a_run_is_known_to_the_next_star
     with looking(fail):
         here.run(scene.plan, numbers_of(here, scene), pipeline=pipeline, function=each)
     scene.check.write(10)
-    assert "has swallowed the error" in here.run_until_failed(scene.plan, numbers_of(here, scene))
+    assert "swallowed the error" in here.run_until_failed(scene.plan, numbers_of(here, scene))
     assert written(scene) == Counter(range(40))
 
 
@@ -224,7 +224,7 @@ def test_a_batch_is_written_before_its_function_returns_or_not_at_all(
 
     here.run(scene.plan, numbers_of(here, scene), pipeline=pipeline, function=each)
     assert type(errors[0]) is ConfigError
-    assert "batch 0 is to be written while the query runs batch 1" in str(errors[0])
+    assert "batch 0 was passed to the writer while the query runs batch 1" in str(errors[0])
     assert {type(error) for error in errors[1:]} <= {BatchRefused}
     scene.check.write(10)
     assert "batch 0 of query" in here.run_until_failed(scene.plan, numbers_of(here, scene))
@@ -238,7 +238,7 @@ def test_two_queries_that_run_cannot_share_a_pipeline(here: InProcess, make_smal
     wait_until(lambda: query.lastProgress is not None, "the first query has written", 120)
     shared = dataclasses.replace(other.plan, pipeline=scene.plan.pipeline)
     said = here.run_until_failed(shared, pipeline=writer_of(Scene(shared, scene.checkpoint.parent)))
-    assert f"is that of query {query.id}, which is running" in said
+    assert f"is used by query {query.id}, which is running" in said
     for session in (here.spark, here.spark.newSession()):
         with pytest.raises(BatchRefused, match="which is running"):
             write_stream(driver.transform(driver.read(session, shared), shared), checkpoint=shared.checkpoint)

@@ -68,7 +68,7 @@ def test_a_source_of_another_pipeline_is_refused_before_anything_is_taken_over(
 ) -> None:
     rows = read(spark, bootstrap, "a", kafka__group__id="billing").selectExpr("'out' AS topic", "value")
     with pytest.raises(
-        ConfigError, match=r"pipeline is 'shop', and the source's option 'kafka\.group\.id' is 'billing'"
+        ConfigError, match=r"pipeline is 'shop', but the source's option 'kafka\.group\.id' is 'billing'"
     ):
         write_stream(rows, pipeline="shop", bootstrap_servers="127.0.0.1:1", checkpoint="nowhere")
 

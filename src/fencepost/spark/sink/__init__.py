@@ -1,15 +1,23 @@
 """The exactly-once sink: one Kafka transaction per micro-batch, written by all executors, with the offsets in it.
 
 ===============  =====================================================================================================
-`pipeline`       a batch from beginning to end: fence, decide, run, commit; and what to do when that fails
-`batch`          a batch as its user writes it: several DataFrames, one transaction
-`microbatch`     what Spark says of a batch: which query, which number, from where to where
-`standing`       what Kafka says: how far the pipeline has come
-`decide`         skip it, run it or refuse it: a pure function
+`pipeline`       a batch from beginning to end: fence, decide, run, commit; what to do if one of them fails
+`batch`          a batch as the user writes it: several DataFrames, one transaction
+`active`         what the pipelines of this process do: which query runs each, which batch failed
+`microbatch`     a batch as Spark knows it: its query, its number, its start and end offsets
+`inherited`      what the sink takes from the query's sources: pipeline name and cluster
+`standing`       how far the pipeline has come, by the ledger and the committed offsets
+`decide`         run a batch, skip it or refuse it: a pure function
+`jobs`           the Spark job that writes a DataFrame: columns checked, stages put together
 `stages`         what executors do: rows to record batches, record batches to Kafka
-`permits`        who may write: each writer asks the driver, and is told yes once
-`settings`       what a user can set
-`progress`       what has been done, to be shown
-`plain`          a batch query's DataFrame in one transaction
+`small`          a small batch, which the driver collects and writes
+`opening`        the transaction of one attempt, begun once
+`permits`        who may write: each writer asks the driver and gets at most one permit
+`deadline`       cancels a job whose transaction has exceeded its timeout
+`steps`          the numbered steps of a batch, for tests that kill the driver at each
+`settings`       the sink's arguments and options
+`progress`       what has been committed, for users and listeners
+`plain`          a batch query's DataFrame in one transaction; `batch_ids` are its default transactional ids
+`save`           the same through Spark's standard writer API
 ===============  =====================================================================================================
 """

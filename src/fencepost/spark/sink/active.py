@@ -1,7 +1,6 @@
-"""What the pipelines of this process are doing: which query runs each, and which batch of it ended with an error.
+"""What the pipelines of this process do: which query runs each of them, and which of its batches failed.
 
-For the process, not for one writer: a program may make a new writer for every batch, or start a cell of a notebook a
-second time.
+Kept per process, not per writer: a program may make a new writer for every batch, or run a notebook cell twice.
 """
 
 import threading
@@ -32,9 +31,9 @@ def _key(settings: SinkSettings) -> _Key:
 
 
 def begin(settings: SinkSettings, query_id: str, run_id: str, is_running: Callable[[str], bool]) -> None:
-    """Before a query takes its pipeline over. BatchRefused if another query that runs has it.
+    """Called before a query takes over its pipeline. Raises BatchRefused if another running query uses it.
 
-    Otherwise it would take the other's work away, and both would end: the other because it is fenced.
+    Otherwise the other query would be fenced and stop.
     """
     with _lock:
         other, _ = _running.get(_key(settings), (query_id, run_id))
@@ -58,8 +57,8 @@ def pipelines_of(run_id: str) -> set[str]:
 
 def in_use(settings: SinkSettings, query_id: str) -> str:
     return (
-        f"pipeline {settings.pipeline!r} is that of query {query_id}, which is running: two queries cannot share a "
-        "pipeline. Nothing was written. Stop the other first, or give each a name of its own"
+        f"pipeline {settings.pipeline!r} is used by query {query_id}, which is running: two queries cannot share a "
+        "pipeline. Nothing was written. Stop the other query first, or give each a pipeline name of its own"
     )
 
 
@@ -74,17 +73,17 @@ def done(settings: SinkSettings) -> None:
 
 
 def failed_before(settings: SinkSettings, run_id: str, batch_id: int) -> int | None:
-    """The batch of this run that came before this one and ended with an error."""
+    """An earlier batch of this run that failed."""
     with _lock:
         found = _unwritten.get(_key(settings))
         return found[1] if found is not None and found[0] == run_id and found[1] < batch_id else None
 
 
 def refuse_running(session: "SparkSession", settings: SinkSettings, checkpoint: str, query_name: str | None) -> None:
-    """Before a query is started, and takes its pipeline over: BatchRefused if that would end one that runs, in vain.
+    """Called before a query starts. Raises BatchRefused if it would stop a running query without taking its place.
 
-    Spark starts no second query of the same name. One with the same checkpoint it starts: it stops the first. Sessions
-    of one Spark have names of their own, and share pipelines.
+    Spark refuses a second query of the same name. For a second query on the same checkpoint it stops the first one.
+    The sessions of one Spark have query names of their own, but share pipelines.
     """
     for query in session.streams.active:
         if query_name and query.name == query_name:
@@ -96,6 +95,6 @@ def refuse_running(session: "SparkSession", settings: SinkSettings, checkpoint: 
 
 
 def _has_checkpoint(query: Any, checkpoint: str) -> bool:
-    """Whether a query of the JVM's has this checkpoint, however its path is written."""
+    """Whether a query in the JVM uses this checkpoint. The two paths may be written differently."""
     root = str(query.resolvedCheckpointRoot())
     return Path(root.removeprefix("file:")).absolute() == Path(checkpoint.removeprefix("file:")).absolute()

@@ -1,7 +1,7 @@
-"""One micro-batch as its user writes it: several DataFrames, all of them in the batch's one transaction.
+"""One micro-batch as the user writes it: several DataFrames in the batch's one transaction.
 
-What is written is only noted down here, and done when the block ends: then a failed attempt can be undone and made
-again without running the user's code again.
+Writes are only recorded here, and carried out when the block ends. So a failed attempt can be aborted and repeated
+without running the user's code again.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ Write = Callable[[State], "DataFrame"]
 
 
 class Batch:
-    """What `writer.batch(df, batch_id)` gives; for use in a `with` block."""
+    """What `writer.batch(df, batch_id)` returns, for use in a `with` block."""
 
     def __init__(self, pipeline: "Pipeline", df: "DataFrame", batch_id: int) -> None:
         self.df = df
@@ -46,16 +46,16 @@ class Batch:
             self._pipeline.end_batch(self, found, has_failed=kind is not None)
 
     def __del__(self) -> None:
-        """A block that nobody ended has written nothing."""
+        """A block that never ended has written nothing."""
         found, self._found = self._found, None
         if found is not None:
             with contextlib.suppress(Exception):
                 self._pipeline.end_batch(self, found, has_failed=True)
 
     def write(self, rows: "DataFrame", topic: str | None = None) -> None:
-        """Write these rows, which have the columns of Spark's Kafka sink, when the block ends.
+        """Write these rows when the block ends. They have the columns of Spark's Kafka sink.
 
-        `topic` is for all of them, whatever the column `topic` says. ConfigError when they do not make records.
+        `topic` is for all rows and overrides the column `topic`. Raises ConfigError if a column is missing or wrong.
         """
         topic = topic or self._pipeline.settings.topic
         records = select_columns(rows, topic)
@@ -64,20 +64,20 @@ class Batch:
         self.add(lambda _state: records)
 
     def update(self, rows: "DataFrame", step: StatefulStep) -> None:
-        """Have a stateful step take these rows, and write its changes and outputs."""
+        """Give these rows to a stateful step, and write its changes and outputs when the block ends."""
         self.add(lambda state: select_columns(state.update(rows, step), None))
 
     def add(self, write: Write) -> None:
         if self._found is None:
-            raise ConfigError("a batch is written to inside its block: with writer.batch(df, batch_id) as batch: …")
+            raise ConfigError("write to a batch inside its block: with writer.batch(df, batch_id) as batch: …")
         self.writes.append(write)
 
     @contextlib.contextmanager
     def shared(self, writes: Sequence[Write]) -> Iterator[None]:
-        """While an attempt runs: the batch's rows are computed once, however many writes are made of them.
+        """During an attempt the batch's rows are computed once for all of its writes.
 
-        Otherwise a query with `uuid()` would give each write other values, and state of Spark's would be updated once
-        for each write.
+        Otherwise a query with `uuid()` would give each write other values, and Spark's own state would be updated once
+        per write.
         """
         from pyspark.storagelevel import StorageLevel
 

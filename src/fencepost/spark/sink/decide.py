@@ -1,31 +1,33 @@
-"""What to do with a batch: run it, skip it because it has been done, or refuse it. Pure.
+"""What to do with a batch: run it, skip it because it is committed, or refuse it. Pure.
 
-Spark repeats a batch when it does not know whether it was done: after a crash between Kafka's commit and Spark's own.
-Kafka knows. The ledger's last entry says which batch of which query was committed last:
+Spark repeats a batch if it crashed between Kafka's commit and its own, because it does not know the outcome. Kafka
+does. The ledger's last entry names the query and batch that were committed last:
 
 =======================================  ===============================================================================
-the last committed batch                 then
+the last committed batch                 decision
 =======================================  ===============================================================================
-is this one                              it has been done: SKIP
-is the one before, or an earlier one     it has not been done: RUN
+is this one                              it is committed: SKIP
+is the one before, or an earlier one     it is not committed: RUN
 is a later one of this query             the checkpoint is older than what Kafka holds: BatchRefused
-is another query's, or there is none     the committed offsets decide: at the batch's start RUN, at its end SKIP
+is another query's, or there is none     the committed offsets decide: equal to the batch's start RUN, to its end SKIP
 =======================================  ===============================================================================
 
-In every case the committed offsets must agree: those of each partition are the batch's start if it is run, and its end
-if it is skipped (a partition without any fits a start, and a batch that does not move it). If not, running could repeat
-records or leave some out, and the batch is refused. A batch that moves no offset is known by its number alone.
+The committed offsets must always agree: if the batch runs, they equal its start in every partition; if it is skipped,
+they equal its end. A partition without a committed offset fits any start, and any batch that does not move it. If the
+offsets do not fit, running could repeat or lose records, and the batch is refused. A batch that moves no offset is
+identified by its number alone.
 
-A source that was told to go on although records are gone says where it should have begun; that is compared then.
+If a source skipped deleted records because it was told to (failOnDataLoss=false), the committed offset may also be the
+position where it should have begun.
 
-Between the last committed batch and this one there may be others of the same query. Spark counts a batch as done when
-the user's function has returned. So that function has written nothing for them (`if df.isEmpty(): return`), and what
-they read has been dealt with: then the batch may begin later than the ledger says. If it is known that one of them
-ended with an error of ours, which the function has swallowed, its records are missing: BatchRefused. Not so if the
-error ended the query, and the function left the batch out when Spark repeated it.
+There may be other batches of the same query between the last committed one and this one. Spark counts a batch as done
+when the user's function returns, so that function wrote nothing for them (`if df.isEmpty(): return`). Then this batch
+may begin after the ledger's offsets. But if one of them failed with one of our errors, and the function swallowed the
+error, its records are missing: BatchRefused. If the error ended the query, the function may skip that batch when Spark
+repeats it.
 
-A query with another id has another checkpoint. If its predecessor kept something in its checkpoint that Kafka does not
-hold (Spark's own state, positions of other sources), going on would go on without it: BatchRefused.
+A query with another id has another checkpoint. If the old checkpoint held something that Kafka does not hold (Spark's
+own state, positions of other sources), it would be lost: BatchRefused.
 """
 
 import enum
@@ -38,17 +40,21 @@ from fencepost.spark.topic_identity import describe, replaced_topics
 from fencepost.wire.terms import TopicPartition
 
 SHOWN_MAX = 5
+FROM_COMMITTED = (
+    "start from the committed offsets: use an empty checkpoint directory, and startingOffsets=committed with the "
+    "pipeline's name as kafka.group.id"
+)
 
 Committed = Mapping[TopicPartition, Reached]
 
 
-class Decision(enum.Enum):
+class BatchDecision(enum.Enum):
     RUN = enum.auto()
     SKIP = enum.auto()
 
 
-def decide(batch: MicroBatch, committed: Committed, last: LedgerEntry | None) -> Decision:
-    """`committed` is how far the pipeline has come by what Kafka holds, `last` its last entry in the ledger."""
+def decide(batch: MicroBatch, committed: Committed, last: LedgerEntry | None) -> BatchDecision:
+    """`committed` are the pipeline's committed offsets in Kafka, `last` is its last ledger entry."""
     passed = _passed_over(batch, last)
     fits_start = all(_fits_start(batch, where, committed.get(where), passed.get(where)) for where in batch.end)
     fits_end = all(_fits_end(batch, where, committed.get(where)) for where in batch.end)
@@ -63,16 +69,16 @@ def decide(batch: MicroBatch, committed: Committed, last: LedgerEntry | None) ->
     else:
         was_done = fits_end and bool(batch.moved)
     if was_done and fits_end:
-        return Decision.SKIP
+        return BatchDecision.SKIP
     if not was_done and fits_start:
-        return Decision.RUN
+        return BatchDecision.RUN
     raise BatchRefused(_explanation(batch, committed, was_done=was_done))
 
 
 def check_topics(batch: MicroBatch, last: LedgerEntry | None) -> frozenset[str]:
-    """The topics that are others than those of the ledger, where the source says that reading goes on regardless.
+    """The topics that were created again since the ledger's entry, if a source was told to read on regardless.
 
-    BatchRefused for one of which no source says so.
+    Raises BatchRefused for such a topic if no source was told so.
     """
     replaced = {} if last is None else replaced_topics(last.topics, batch.topics)
     for name, was in replaced.items():
@@ -88,11 +94,11 @@ def check_topics(batch: MicroBatch, last: LedgerEntry | None) -> frozenset[str]:
 
 
 def check_checkpoint(batch: MicroBatch, kept: frozenset[InCheckpoint], last: LedgerEntry | None) -> str | None:
-    """What is lost if this query goes on, in words; None if nothing is. `kept` is what its own checkpoint holds."""
+    """What is lost if this query continues, in words; None if nothing is. `kept` is what its own checkpoint holds."""
     if last is None or last.query_id == batch.query_id:
         return None
     if batch.batch_id > 0 and batch.batch_id in (last.batch_id, last.batch_id + 1):
-        return None  # the checkpoint is not new: it has lost nothing but the query's id
+        return None  # the checkpoint is not new: only the query's id was lost
     lost = kept if last.in_checkpoint is None else kept & last.in_checkpoint
     words = {
         InCheckpoint.STATE: "the state of Spark's own stateful operators",
@@ -103,15 +109,15 @@ def check_checkpoint(batch: MicroBatch, kept: frozenset[InCheckpoint], last: Led
 
 def checkpoint_lost(batch: MicroBatch, last: LedgerEntry, lost: str) -> str:
     return (
-        f"batch {batch.batch_id} of query {batch.query_id} begins with a new checkpoint, and {lost} is in the old one "
-        f"alone, that of query {last.query_id}. Nothing was written. Start with the old checkpoint directory; or, to "
-        "go on without what it holds, set the sink's option failOnStateLoss to false for one start, or give the "
+        f"batch {batch.batch_id} of query {batch.query_id} begins with a new checkpoint, but {lost} is only in the old "
+        f"checkpoint, that of query {last.query_id}. Nothing was written. Start with the old checkpoint directory. Or, "
+        "to continue without what it holds, set the sink's option failOnStateLoss to false for one start, or give the "
         "pipeline another name"
     )
 
 
 def _passed_over(batch: MicroBatch, last: LedgerEntry | None) -> Committed:
-    """Where the ledger left off, if batches have ended since then without having been written."""
+    """The ledger's offsets, if batches have ended since then without writing anything."""
     if last is None or last.query_id != batch.query_id or last.batch_id + 1 >= batch.batch_id:
         return {}
     return last.reached
@@ -119,11 +125,10 @@ def _passed_over(batch: MicroBatch, last: LedgerEntry | None) -> Committed:
 
 def swallowed(batch: MicroBatch, failed: int) -> str:
     return (
-        f"batch {failed} of query {batch.query_id} failed and was not written, and the query went on to batch "
-        f"{batch.batch_id}: the function of foreachBatch has swallowed the error. Nothing was written. Let errors of "
-        "the writer end the query; and start from what is committed: an empty checkpoint directory and "
-        "startingOffsets=committed with the pipeline's name as kafka.group.id. Or, if nothing of that batch is to be "
-        "written, keep the checkpoint and give the pipeline another name"
+        f"batch {failed} of query {batch.query_id} failed and was not written, but the query continued with batch "
+        f"{batch.batch_id}: the foreachBatch function swallowed the error. Nothing was written. Let the writer's "
+        f"errors end the query. Then {FROM_COMMITTED}. Or, if that batch needs no output, keep "
+        "the checkpoint and give the pipeline another name"
     )
 
 
@@ -134,7 +139,7 @@ def _fits_start(
     if committed is None or committed == start:
         return True
     if where in batch.skipped and committed == {batch.skipped[where]}:
-        return True  # the source knows that it should have begun there, and what is left begins at `start`
+        return True  # the source should have begun there; the records that are left begin at `start`
     return committed == passed and start is not None and max(committed) <= min(start)
 
 
@@ -146,9 +151,8 @@ def _fits_end(batch: MicroBatch, where: TopicPartition, committed: Reached | Non
 def _gone_back(batch: MicroBatch, last: LedgerEntry) -> str:
     return (
         f"batch {batch.batch_id} of query {batch.query_id} is older than batch {last.batch_id}, which the pipeline has "
-        "committed: the checkpoint was restored from a copy or lost files. Nothing was written. Start from what is "
-        "committed: an empty checkpoint directory and startingOffsets=committed with the pipeline's name as "
-        "kafka.group.id"
+        "committed: the checkpoint was restored from a copy or lost files. Nothing was written. To continue, "
+        f"{FROM_COMMITTED}"
     )
 
 
@@ -165,17 +169,15 @@ def _explanation(batch: MicroBatch, committed: Committed, *, was_done: bool) -> 
     if was_done:
         return (
             f"batch {batch.batch_id} of query {batch.query_id} has been committed, but with other offsets: {places}. "
-            "Nothing was written. Either the checkpoint has lost the batch's offsets, then start from what is "
-            "committed (an empty checkpoint directory and startingOffsets=committed with the pipeline's name as "
-            "kafka.group.id); or the offsets of the consumer group were changed, then set them back"
+            f"Nothing was written. If the checkpoint has lost the batch's offsets, {FROM_COMMITTED}. If somebody "
+            "changed the consumer group's offsets, set them back"
         )
     behind = any(max(committed[where]) < min(batch.start.get(where, frozenset({0}))) for where in odd)
-    what = "leave out" if behind else "repeat"
+    what = "skip" if behind else "repeat"
     return (
         f"batch {batch.batch_id} of query {batch.query_id} does not continue where the pipeline stopped, and would "
-        f"{what} records: {places}. Nothing was written. If this checkpoint is new or another pipeline's, start from "
-        "what is committed: an empty checkpoint directory and startingOffsets=committed with the pipeline's name as "
-        "kafka.group.id. If it is a new pipeline, give it a name of its own."
+        f"{what} records: {places}. Nothing was written. If this checkpoint is new or belongs to another pipeline, "
+        f"{FROM_COMMITTED}. If this is a new pipeline, give it a name of its own"
     )
 
 

@@ -1,10 +1,10 @@
-"""What the sink of a query takes from its sources: the pipeline's name, and the cluster.
+"""What the sink of a query takes from its sources: the pipeline's name and the cluster.
 
-A source that starts from what a pipeline has committed names that pipeline, and the sink commits under the same name.
-So it is said once, at the source; if it is said twice, the two must agree. Otherwise the query would begin where one
-pipeline stopped and commit in the name of another.
+A source that starts from a pipeline's committed offsets names that pipeline, and the sink commits under the same name.
+So the name is given once, at the source. If it is given twice, both must agree. Otherwise the query would begin where
+one pipeline stopped and commit for another.
 
-Owns the reading of a query's plan: its `fencepost` sources are leaves of the analysed plan, with their options.
+Owns the reading of a query's plan: the `fencepost` sources are leaves of the analysed plan, with their options.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,26 +25,26 @@ NAMES = ("pipeline", "kafka.group.id")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SinkTarget:
     pipeline: str
     bootstrap_servers: str
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSaid:
-    """What one `fencepost` source was told."""
+    """The options of one `fencepost` source."""
 
     pipeline: str | None = None
-    pipeline_option: str = NAMES[0]  #: under which name
+    pipeline_option: str = NAMES[0]  #: the option that named it
     servers: str | None = None
 
 
-def target_of(df: "DataFrame", pipeline: str | None, bootstrap_servers: str | None) -> Target:
-    """What is given, else what the sources of `df` say. ConfigError if neither tells, or if they contradict."""
+def target_of(df: "DataFrame", pipeline: str | None, bootstrap_servers: str | None) -> SinkTarget:
+    """The arguments if given, else the options of the sources of `df`. ConfigError if there are none or they differ."""
     return choose(pipeline, bootstrap_servers, sources_of(df))
 
 
-def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequence[SourceSaid]) -> Target:
+def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequence[SourceSaid]) -> SinkTarget:
     """Pure."""
     if pipeline is not None:
         check_pipeline(pipeline, sources)
@@ -54,23 +54,23 @@ def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequenc
     if bootstrap_servers is None:
         servers = {_addresses(said.servers): said.servers for said in sources if said.servers}
         bootstrap_servers = _only("bootstrap_servers", sorted(servers.values()), f"option {BOOTSTRAP!r}")
-    return Target(name, bootstrap_servers)
+    return SinkTarget(name, bootstrap_servers)
 
 
 def check_pipeline(pipeline: str, sources: Sequence[SourceSaid]) -> None:
-    """ConfigError for a source that belongs to another pipeline. Pure."""
+    """Raises ConfigError for a source that belongs to another pipeline. Pure."""
     for said in sources:
         if said.pipeline and said.pipeline != pipeline:
             raise ConfigError(
-                f"the sink's pipeline is {pipeline!r}, and the source's option {said.pipeline_option!r} is "
-                f"{said.pipeline!r}, but a query is one pipeline: drop the argument 'pipeline' or that option, or give "
+                f"the sink's pipeline is {pipeline!r}, but the source's option {said.pipeline_option!r} is "
+                f"{said.pipeline!r}. A query is one pipeline: drop the argument 'pipeline' or that option, or give "
                 "both the same name"
             )
 
 
 def _only(argument: str, found: Sequence[str], option: str) -> str:
     if not found:
-        raise ConfigError(f"give the argument {argument!r}: the query has no source 'fencepost' with the {option}")
+        raise ConfigError(f"give the argument {argument!r}: the query has no 'fencepost' source with the {option}")
     if len(found) > 1:
         listed = ", ".join(repr(each) for each in found)
         raise ConfigError(f"give the argument {argument!r}: the query's sources do not agree on it ({listed})")
@@ -85,12 +85,12 @@ def sources_of(df: "DataFrame") -> list[SourceSaid]:
     """The `fencepost` sources of a streaming DataFrame, in the order of its plan."""
     plan = getattr(df, "_jdf", None)
     if plan is None:
-        raise ConfigError("the sink runs in the driver and needs its JVM: Spark Connect is not supported")
+        raise ConfigError("Spark Connect is not supported: the sink runs in the driver and needs its JVM")
     return sources_in(plan.queryExecution().analyzed())
 
 
 def sources_in(analyzed: Any) -> list[SourceSaid]:
-    """The same of an analysed plan, as the JVM has it."""
+    """The same for an analysed plan in the JVM."""
     return [_said(leaf.extraOptions()) for leaf in each(analyzed.collectLeaves()) if _is_ours(leaf)]
 
 

@@ -1,8 +1,8 @@
-"""What Spark says of the micro-batch that is being run: which query, which number, from where to where.
+"""The running micro-batch as Spark knows it: its query, its number, its start and end offsets.
 
-`foreachBatch` is told a DataFrame and a number. The rest is asked of the query in the JVM: the offsets with which Spark
-runs this very batch, also when it repeats one after a restart. A source whose offsets are not Kafka's has none here:
-its position is in Spark's checkpoint alone.
+`foreachBatch` passes a DataFrame and a number. The rest comes from the query in the JVM: the offsets of this very
+batch, also when Spark repeats it after a restart. A source that is not Kafka has no offsets here: its position is only
+in Spark's checkpoint.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
-#: How every operator with state of Spark's begins to tell where that is, in its text.
+#: In the text of every Spark operator with state.
 STATE_IN_PLAN = "state info ["
 FIELDS_SHOWN = 25
 
@@ -32,29 +32,29 @@ class MicroBatch:
     batch_id: int
     start: Mapping[TopicPartition, Reached]  #: without partitions that are new in this batch
     end: Mapping[TopicPartition, Reached]
-    offsets_count: int | None = None  #: how many it covers, at least the number of input records; None: nobody knows
-    topics: Mapping[str, Identity] = field(default_factory=dict)  #: those that sources told
-    replaced: Mapping[str, Identity] = field(default_factory=dict)  #: what they were before, if reading goes on
-    skipped: Mapping[TopicPartition, int] = field(default_factory=dict)  #: where it should have begun, likewise
-    others: tuple[str, ...] = ()  #: sources that are not Kafka's
-    here: frozenset[str] = frozenset()  #: the topics that are on the sink's cluster, once that is known
+    offsets_count: int | None = None  #: an upper bound of the input records; None if unknown
+    topics: Mapping[str, Identity] = field(default_factory=dict)  #: as the sources gave them
+    replaced: Mapping[str, Identity] = field(default_factory=dict)  #: former identities of topics created again
+    skipped: Mapping[TopicPartition, int] = field(default_factory=dict)  #: where it should have begun; records are gone
+    others: tuple[str, ...] = ()  #: sources that are not Kafka
+    here: frozenset[str] = frozenset()  #: the topics that are on the sink's cluster, once known
 
     @property
     def moved(self) -> dict[TopicPartition, int]:
-        """Where the partitions end that this batch reads something of; the lowest, if sources stand apart."""
+        """The end of each partition that this batch moves; the lowest, if several sources read it to different ends."""
         return {where: min(end) for where, end in self.end.items() if self.start.get(where) != end}
 
 
 def current(df: "DataFrame") -> MicroBatch:
-    """The batch that the query of the calling thread runs. For use inside `foreachBatch`."""
+    """The batch that the calling thread's query runs. For use inside `foreachBatch`."""
     session: Any = df.sparkSession
     if not hasattr(session, "_jsparkSession"):
-        raise ConfigError("the sink runs in the driver and needs its JVM: Spark Connect is not supported")
+        raise ConfigError("Spark Connect is not supported: the sink runs in the driver and needs its JVM")
     query_id = session.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     if not query_id:
         raise ConfigError(
-            "this function is for foreachBatch of a streaming query; for a batch use fencepost.spark.write. A thread "
-            "of your own that calls it must be a pyspark.InheritableThread"
+            "call this function from foreachBatch of a streaming query; for a batch query use fencepost.spark.write. A "
+            "thread of your own that calls it must be a pyspark.InheritableThread"
         )
     query = _query(session, query_id)
     if query is None:
@@ -73,20 +73,20 @@ def current(df: "DataFrame") -> MicroBatch:
 
 
 def keeps_state(df: "DataFrame", batch: MicroBatch) -> bool:
-    """Whether the query has stateful operators of Spark's own, whose state is in its checkpoint."""
+    """Whether the query has stateful Spark operators, whose state is in its checkpoint."""
     query = _query(df.sparkSession, batch.query_id)
     return query is not None and _has_state(query.getLatestExecutionContext().executionPlan().executedPlan())
 
 
 def _has_state(operator: Any) -> bool:
-    """Operator by operator: the text of a whole plan is cut where spark.sql.maxPlanStringLength says."""
+    """Operator by operator, because spark.sql.maxPlanStringLength truncates the text of a whole plan."""
     if STATE_IN_PLAN in operator.simpleString(FIELDS_SHOWN):
         return True
     return any(_has_state(child) for child in each(operator.children()))
 
 
 def sources(df: "DataFrame", batch: MicroBatch) -> list[SourceSaid]:
-    """What the `fencepost` sources of the query were told."""
+    """The options of the query's `fencepost` sources."""
     query = _query(df.sparkSession, batch.query_id)
     return [] if query is None else sources_in(query.analyzedPlan())
 
@@ -110,22 +110,22 @@ def running_query(session: "SparkSession", query_id: str) -> Any | None:
 
 
 def is_stopping(df: "DataFrame", batch: MicroBatch) -> bool:
-    """Whether somebody has stopped the query: what fails in its batch then fails because of that."""
+    """Whether the query is being stopped. If so, that is why its batch fails."""
     return not is_running(df, batch.query_id)
 
 
 def _query(session: Any, query_id: str) -> Any:
     from py4j.java_gateway import JavaClass
 
-    # By its name alone: `_jvm.java.util.UUID` would ask the JVM about each package on the way, three milliseconds.
+    # `_jvm.java.util.UUID` would look up each package in the JVM, which takes three milliseconds.
     uuid = JavaClass("java.util.UUID", session.sparkContext._gateway._gateway_client).fromString(query_id)
     return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
 
 
 def _start_of(source: Any, given: Any, end: SourceOffset) -> SourceOffset:
-    """What Spark gives as the start. For a source's first batch it keeps none.
+    """The batch's start as Spark gives it. Spark keeps none for a source's first batch.
 
-    Then our source has written down in the end where it began, and Spark's own says again where it begins.
+    Then our source has put it into the end offset, and Spark's own source computes it again.
     """
     if given.isDefined():
         return parse(given.get().json())
@@ -136,7 +136,7 @@ def _start_of(source: Any, given: Any, end: SourceOffset) -> SourceOffset:
 
 @dataclass(slots=True)
 class _Ranges:
-    """What the sources of one batch read, put together."""
+    """The offset ranges of all sources of one batch."""
 
     start: dict[TopicPartition, Reached] = field(default_factory=dict)
     end: dict[TopicPartition, Reached] = field(default_factory=dict)
@@ -145,14 +145,14 @@ class _Ranges:
     skipped: Positions = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     count: int = 0
-    has_new: bool = False  #: partitions whose start is not known here
+    has_new: bool = False  #: there are partitions without a known start
 
     def add(self, start: SourceOffset, end: SourceOffset) -> None:
         for name, identity in end.topics.items():
             if is_other(self.topics.setdefault(name, identity), identity):
                 raise BatchRefused(
-                    f"two sources of the query read topics that are both called {name!r} and are not the same, on two "
-                    "clusters for instance. Nothing was written. Read each in a pipeline of its own"
+                    f"two sources of the query read two different topics named {name!r}, on two clusters for instance. "
+                    "Nothing was written. Read each topic in a pipeline of its own"
                 )
         self.replaced |= end.replaced
         self.skipped |= end.skipped

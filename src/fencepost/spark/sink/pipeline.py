@@ -1,21 +1,21 @@
-"""One micro-batch from beginning to end, in the driver: fence, decide, run, commit; and what to do when that fails.
+"""One micro-batch from beginning to end, in the driver: fence, decide, run, commit; what to do if one of them fails.
 
 ======================================  ================================================================================
-what happened                           what is done
+what happened                           what the pipeline does
 ======================================  ================================================================================
-a task failed before it might write     Spark has tried it again as it does with any; the query fails with its error
-a writer failed, or was started twice   abort, a new epoch, the whole batch again, a few times with pauses
-a writer is stuck, the timeout passes   its job is cancelled; the same, once
-the query is stopped                    abort, and say so in the words by which Spark knows it
+a task failed before it could write     Spark has retried it like any task; the query fails with the task's error
+a writer failed, or was started twice   abort, take a new epoch, run the whole batch again, a few times with pauses
 the commit was refused for certain      the same
-the commit may have been carried out    never abort: reclaim the id, read what is committed; then done, or again
-another producer has the id             stop at once and undo nothing: a successor is at work
-the batch has been committed before     write nothing; but if Spark keeps state for the query, run its plan: the state's
-                                        version follows the number of the batch
+a writer is stuck until the timeout     cancel the job, then the same, once
+the query is stopped                    abort, and raise the error that Spark recognises as its own stop
+the commit's outcome is unknown         never abort: reclaim the id, read the committed offsets; done, or run again
+another producer has the id             stop at once and abort nothing: a successor is at work
+the batch is already committed          write nothing. If Spark keeps state for the query, run its plan: the state's
+                                        version follows the batch number
 ======================================  ================================================================================
 
-Invariants: fencing comes before reading what is committed, so nothing older can still change it. An epoch is used for
-one attempt. What is known to be committed is only ever learned from Kafka or from a commit that Kafka acknowledged.
+Invariants: the id is fenced before committed offsets are read, so nobody older can change them afterwards. An epoch is
+used for one attempt. What is committed is only learned from Kafka, or from a commit that Kafka acknowledged.
 """
 
 import logging
@@ -48,7 +48,7 @@ from fencepost.spark import ledger
 from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.sink import active, microbatch, progress, steps
 from fencepost.spark.sink.batch import Batch, Write
-from fencepost.spark.sink.decide import Decision, swallowed
+from fencepost.spark.sink.decide import BatchDecision, swallowed
 from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan, select_columns, union_records, with_topic
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.opening import Opening
@@ -67,14 +67,14 @@ logger = logging.getLogger(__name__)
 PAUSE_S = 0.2
 PAUSE_MAX_S = 10.0
 
-#: A batch that outlasted its transaction twice will do it again.
+#: A batch that exceeded the transaction timeout twice will do so again.
 TIMEOUTS_MAX = 2
-#: By these words Spark knows that a function of ours was interrupted by its own `stop()`. It looks for them with an
-#: expression that runs out of stack on the long account of a job that was cancelled, so they come alone.
+#: Spark recognises by this text that its own `stop()` interrupted our function. Its regular expression overflows the
+#: stack on the long message of a cancelled job, so this text comes alone.
 STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling the sink: java.lang.InterruptedException"
-#: The cluster cannot be reached, so nothing can be noted there.
+#: The cluster cannot be reached, so the failure cannot be put into the ledger.
 AWAY = (OutcomeUnknown, GaveUp, ConnectionLost, BootstrapFailed)
-#: What may be gone when the batch is done again.
+#: Errors that another attempt may not have.
 AGAIN = (WriteFailed, TransactionFailed, *AWAY)
 
 
@@ -83,7 +83,7 @@ Transform = Callable[["DataFrame", State], "DataFrame"]
 
 
 class Pipeline:
-    """What `batch_writer` gives. Call it as `foreachBatch` does, or use `batch` to write several DataFrames.
+    """What `batch_writer` returns. Pass it to `foreachBatch`, or use `batch` to write several DataFrames.
 
     One object serves one query at a time, over any number of its starts.
     """
@@ -94,14 +94,14 @@ class Pipeline:
         self._transform = transform
         self._is_prepared = False
         self._lock = threading.Lock()
-        self._open_batch: MicroBatch | None = None  #: between the beginning and the end of a block
+        self._open_batch: MicroBatch | None = None  #: inside a block
         self._run_id = ""
         self._cluster: Cluster | None = None
         self._transaction: SharedTransaction | None = None
         self._job: WriteJob | None = None
-        self._standing: Standing | None = None  #: known while `_run_id` is that of the query
-        self._done: tuple[str, int] | None = None  #: run and number of the batch that was ended last
-        self._in_doubt: tuple[str, int] | None = None  #: of a batch whose commit may have been carried out
+        self._standing: Standing | None = None  #: valid while `_run_id` is that of the query
+        self._done: tuple[str, int] | None = None  #: run id and number of the batch that ended last
+        self._in_doubt: tuple[str, int] | None = None  #: of a batch whose commit has an unknown outcome
 
     def __call__(self, df: "DataFrame", batch_id: int) -> None:
         with self.batch(df, batch_id) as batch:
@@ -114,13 +114,13 @@ class Pipeline:
                 batch.write(invoices)
                 batch.write(shipments, topic="shipments")
 
-        `df` and `batch_id` are what `foreachBatch` gave. Everything is written, and committed, when the block ends; if
-        it raises, nothing is.
+        `df` and `batch_id` are the arguments that `foreachBatch` passed. Everything is written and committed when the
+        block ends. If the block raises, nothing is written.
         """
         return Batch(self, df, batch_id)
 
     def begin_batch(self, df: "DataFrame", batch_id: int) -> MicroBatch:
-        """For `Batch` alone, as is `end_batch`: a pipeline has one batch at a time."""
+        """For `Batch` only, like `end_batch`. A pipeline has one batch at a time."""
         found = microbatch.current(df)
         with self._lock:
             error = self._cannot_begin(df, found, batch_id)
@@ -129,7 +129,7 @@ class Pipeline:
                 return found
             if found.batch_id != batch_id:
                 active.failed(self.settings, found.run_id, batch_id)
-                if self._open_batch is None:  # or another thread is using the transaction
+                if self._open_batch is None:  # otherwise another thread is using the transaction
                     self._note_failure(df, replace(found, batch_id=batch_id))
         raise error
 
@@ -137,12 +137,12 @@ class Pipeline:
         unended = self._open_batch
         if found.batch_id != batch_id:
             return ConfigError(
-                f"batch {batch_id} is to be written while the query runs batch {found.batch_id}. Write a batch before "
-                "the function of foreachBatch returns, with the number that it was given; join threads of your own"
+                f"batch {batch_id} was passed to the writer while the query runs batch {found.batch_id}. Write a batch "
+                "before the foreachBatch function returns, with the number that it got; join threads of your own"
             )
         if unended is not None and unended.run_id == found.run_id:
             return ConfigError(
-                f"pipeline {self.name!r}: a batch is open already. Inside `with writer.batch(df, batch_id) as batch:` "
+                f"pipeline {self.name!r}: a batch is already open. Inside `with writer.batch(df, batch_id) as batch:` "
                 "call batch.write(rows), not the writer"
             )
         if unended is not None and microbatch.is_running(df, unended.query_id):
@@ -151,7 +151,7 @@ class Pipeline:
         return None if failed is None else BatchRefused(swallowed(found, failed))
 
     def end_batch(self, batch: Batch, found: MicroBatch, *, has_failed: bool) -> None:
-        active.failed(self.settings, found.run_id, found.batch_id)  # until it is certain that it has not
+        active.failed(self.settings, found.run_id, found.batch_id)  # until it has succeeded
         try:
             if has_failed:
                 self._note_failure(batch.df, found)
@@ -162,24 +162,24 @@ class Pipeline:
             self._open_batch = None
 
     def prepare(self, df: "DataFrame") -> "DataFrame":
-        """Check and select the columns of a whole query before it begins, so that its batches need not.
+        """Check and select the columns once for the whole query, before it starts.
 
-        ConfigError when they do not make records.
+        Raises ConfigError if a column is missing or wrong.
         """
         self._is_prepared = True
         return select_columns(df, self.settings.topic)
 
     def fence(self) -> None:
-        """Take the id over before the query begins, and so undo what a dead predecessor left open.
+        """Take the id over before the query starts, which aborts what a dead predecessor left open.
 
-        Otherwise its offsets, neither committed nor undone, would hold up a source that starts from what is committed,
-        until the transaction timeout.
+        Otherwise its pending offsets would block a source that starts from committed offsets, until the transaction
+        timeout.
         """
         with self._lock:
             self._take_over()
 
     def close(self) -> None:
-        """Give connections and the port back. The next batch opens them again."""
+        """Close connections and the port. The next batch opens them again."""
         if self._job is not None:
             self._job.close()
         if self._cluster is not None:
@@ -189,11 +189,11 @@ class Pipeline:
     # -- a batch -----------------------------------------------------------------------------------------------------
 
     def _records(self, df: "DataFrame") -> Write:
-        """The records of a whole batch, for each attempt at it."""
+        """A function that makes the records of a whole batch, for each attempt at it."""
 
         def make(state: State) -> "DataFrame":
             records, topic = df if self._transform is None else self._transform(df, state), self.settings.topic
-            if topic is not None and state.changelogs:  # changes of state have a topic of their own
+            if topic is not None and state.changelogs:  # changes of state go to a topic of their own
                 records, topic = with_topic(records, topic, unless_given=True), None
             return records if self._is_prepared else select_columns(records, topic)
 
@@ -207,7 +207,7 @@ class Pipeline:
             try:
                 standing = self._start(df, batch)
                 batch = standing.locate(batch)
-                if standing.decide(batch) is Decision.RUN:
+                if standing.decide(batch) is BatchDecision.RUN:
                     self._attempt(given, batch, standing, given.writes, aborted)
                 elif missing := self._missing(given, batch, standing):
                     self._attempt(given, batch, standing, missing, aborted)
@@ -238,16 +238,17 @@ class Pipeline:
             time.sleep(pause_s)
 
     def _skip(self, df: "DataFrame", batch: MicroBatch, standing: Standing) -> None:
-        """The batch is committed. Spark's state for it may not be, and Spark commits that by running the plan."""
+        """The batch is committed. Spark's state for it may not be, and running the plan commits it."""
         if standing.keeps_state:
             run_plan(df)
         progress.note(TransactionProgress(self.name, batch.query_id, batch.batch_id, was_skipped=True))
 
     def _missing(self, given: Batch, batch: MicroBatch, standing: Standing) -> Sequence[Write]:
-        """What is to be written of a batch that has been committed: nothing, unless that was a part of it.
+        """The writes of a committed batch that are still missing: none, unless only a part of it was committed.
 
-        Within one run of a query Spark asks for a batch once. So if it was committed in this run, somebody writes it in
-        several calls. The first is committed and cannot be taken back; the ledger is told that others are missing.
+        Within one run of a query Spark asks for a batch once. So if the batch was committed in this run, the user's
+        function calls the writer several times. The first call is committed and final. The ledger notes that other
+        writes are missing.
         """
         last = standing.last
         if last is None or not standing.is_last(batch):
@@ -261,10 +262,10 @@ class Pipeline:
         else:
             self._amend_ledger(replace(last, is_unfinished=True))
         raise BatchRefused(
-            f"pipeline {self.name!r}: the writer was called twice for batch {batch.batch_id}. What the first call has "
-            "written is committed; the second has written nothing. Write everything in one block, which is one "
-            "transaction, in the same order: `with writer.batch(df, batch_id) as batch: batch.write(first); "
-            "batch.write(second)`. On the next start that writes what is missing of this batch"
+            f"pipeline {self.name!r}: the writer was called twice for batch {batch.batch_id}. The first call is "
+            "committed, the second has written nothing. Write everything in one block, which is one transaction, in "
+            "the same order: `with writer.batch(df, batch_id) as batch: batch.write(first); batch.write(second)`. The "
+            "next start then writes what is missing of this batch"
         )
 
     def _amend_ledger(self, entry: LedgerEntry) -> None:
@@ -275,25 +276,25 @@ class Pipeline:
         transaction.commit()
 
     def _note_failure(self, df: "DataFrame", batch: MicroBatch) -> None:
-        """A batch was not written, for a reason that is not the cluster's. Whoever sees a later one should know."""
+        """Put it into the ledger that a batch failed, so that a later batch is refused. Not for cluster outages."""
         try:
             standing = self._start(df, batch)
             if not standing.is_last(batch):
                 self._amend_ledger(standing.entry_of_failure(batch))
         except FencepostError as error:
-            logger.warning("%s: that batch %d failed is not in the ledger: %s", self.name, batch.batch_id, error)
+            logger.warning("%s: the failure of batch %d is not in the ledger: %s", self.name, batch.batch_id, error)
 
     def _attempt(
         self, given: Batch, batch: MicroBatch, standing: Standing, writes: Sequence[Write], aborted: int
     ) -> None:
-        """Write the batch and commit it. Whatever is raised, nothing of it is visible, unless it is OutcomeUnknown."""
+        """Write the batch and commit it. If it raises, nothing is visible, except perhaps after OutcomeUnknown."""
         transaction, job = self._open_transaction(), self._job
         if job is None:
             raise BatchFailed("the pipeline was closed while a batch was under way")
         steps.hook(Step.DECIDED, batch.batch_id)
         opening = Opening(transaction, lambda: steps.hook(Step.WRITING, batch.batch_id))
         state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs)
-        # With state of Spark's the input says nothing about how much comes out.
+        # With Spark's own state the size of the input says nothing about the output.
         rows_max = None if standing.keeps_state else batch.offsets_count
         written = JobResult()
         try:
@@ -306,7 +307,7 @@ class Pipeline:
             state.release()
         steps.hook(Step.WRITTEN, batch.batch_id)
         if not written.records and not batch.moved and not standing.mentions(batch):
-            return  # nothing to write and nothing to remember
+            return  # nothing to write, and the ledger need not change
         identity = opening.begin()
         started_s = time.monotonic()
         self._commit(transaction, batch, standing.entry_of(batch, state.changelogs, len(given.writes)), standing)
@@ -328,7 +329,7 @@ class Pipeline:
     def _commit(
         self, transaction: SharedTransaction, batch: MicroBatch, entry: LedgerEntry, standing: Standing
     ) -> None:
-        """The ledger's entry and the offsets into the transaction, and the end of it."""
+        """Add the ledger entry and the offsets to the transaction, and commit it."""
         self._write_ledger(transaction, entry)
         transaction.add_offsets(self.name, standing.offsets_of(batch))
         steps.hook(Step.OFFSETS_ADDED, batch.batch_id)
@@ -342,10 +343,10 @@ class Pipeline:
             writer.write(ledger.place(self.name), ledger.blob(self.name, entry))
 
     def _cause(self, error: Exception) -> Exception:
-        """A pipeline that is refused need not have a successor.
+        """Fenced does not always mean that there is a successor.
 
-        It may have been too slow: a coordinator that aborts raises the epoch as well. Or it was idle for so long that
-        the cluster has forgotten its id (`transactional.id.expiration.ms`).
+        We may have been too slow: a coordinator that aborts after the timeout raises the epoch, too. Or the pipeline was
+        idle for so long that the cluster has forgotten its id (`transactional.id.expiration.ms`).
         """
         transaction = self._transaction
         if not isinstance(error, Fenced) or transaction is None or not transaction.is_open:
@@ -362,12 +363,12 @@ class Pipeline:
         return timed_out(transaction.identity, open_for_s, self.settings.transaction_timeout_ms)
 
     def _undo(self, batch: MicroBatch, error: Exception) -> int:
-        """Make certain that nothing of the attempt remains. Gives how many transactions that undid."""
+        """Make sure that nothing of the attempt remains. Returns the number of aborted transactions."""
         transaction = self._transaction
         if transaction is None or isinstance(error, Fenced):
             return 0
         if isinstance(error, OutcomeUnknown):
-            self._run_id = ""  # fence and read again: that tells, and undoes it if it was not committed
+            self._run_id = ""  # fencing aborts it unless it was committed; then the committed offsets are read
             self._in_doubt = (batch.run_id, batch.batch_id)
             return 0
         was_open = transaction.is_open
@@ -377,7 +378,7 @@ class Pipeline:
             self.close()
             raise
         except FencepostError as abort_error:
-            logger.warning("%s: %s could not be aborted yet: %s", self.name, transaction.identity, abort_error)
+            logger.warning("%s: cannot abort %s yet: %s", self.name, transaction.identity, abort_error)
             self._run_id = ""
         if was_open:
             progress.note_abort(self.name, batch.query_id)
@@ -386,7 +387,7 @@ class Pipeline:
     # -- what is known -----------------------------------------------------------------------------------------------
 
     def _start(self, df: "DataFrame", batch: MicroBatch) -> Standing:
-        """At the start of a query, and whenever something is in doubt: fence, then read what is committed."""
+        """At the start of a query, and whenever an outcome is unknown: fence, then read what is committed."""
         if self._standing is not None and self._run_id == batch.run_id:
             return self._standing
         active.begin(self.settings, batch.query_id, batch.run_id, lambda query: microbatch.is_running(df, query))
@@ -402,7 +403,7 @@ class Pipeline:
 
     def _take_over(self) -> None:
         if self._transaction is not None:
-            self._transaction.reclaim()  # not init: a successor would be thrown out
+            self._transaction.reclaim()  # not init, which would fence a successor
             return
         transaction = SharedTransaction(
             self._open_cluster(),
@@ -421,14 +422,14 @@ class Pipeline:
     def _open_cluster(self) -> Cluster:
         if self._cluster is None:
             cluster = Cluster(self.settings.client)
-            cluster.refresh([])  # a wrong address is told at once; a broker that goes away later is waited for
+            cluster.refresh([])  # a wrong address fails at once; a broker that goes away later is waited for
             cluster.settings = patient(self.settings.client)
             self._cluster = cluster
         return self._cluster
 
     def _failed(self, batch: MicroBatch, reasons: list[str], error: Exception) -> BatchFailed:
         is_unknown = isinstance(error, OutcomeUnknown)
-        outcome = "the next start will find out whether it is visible" if is_unknown else "nothing of it is visible"
+        outcome = "the next start will find out if it is committed" if is_unknown else "nothing of it is visible"
         tries = "; then ".join(dict.fromkeys(reasons))
         return BatchFailed(
             f"pipeline {self.name!r}: batch {batch.batch_id} failed {len(reasons)} times, and {outcome}: {tries}"

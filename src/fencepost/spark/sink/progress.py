@@ -1,6 +1,6 @@
-"""What the sink has done, transaction by transaction, to be shown to people and to listeners.
+"""What the sink has committed, transaction by transaction, for users and listeners.
 
-Kept in the driver's process, by query, the last few in detail and all of them in sums.
+Kept in the driver's process, per query: the last transactions in detail, and totals.
 """
 
 import logging
@@ -17,7 +17,7 @@ KEPT = 100
 
 @dataclass(frozen=True, slots=True)
 class TransactionProgress:
-    """One committed transaction (or one batch that was found to be committed already)."""
+    """One committed transaction, or one batch that was already committed."""
 
     pipeline: str
     query_id: str
@@ -27,7 +27,7 @@ class TransactionProgress:
     epoch: int = -1
     records: Mapping[str, int] = field(default_factory=dict)  #: by topic
     bytes: int = 0
-    aborted: int = 0  #: attempts at this batch that were undone
+    aborted: int = 0  #: aborted attempts at this batch
     write_ms: float = 0.0  #: from the first permit to the last acknowledgement
     commit_ms: float = 0.0  #: offsets, ledger and EndTxn
 
@@ -37,7 +37,7 @@ class TransactionProgress:
 
 @dataclass(slots=True)
 class SinkProgress:
-    """Sums over a query's life in this process."""
+    """A query's totals in this process."""
 
     pipeline: str
     query_id: str
@@ -73,7 +73,7 @@ def of_query(query_id: str) -> SinkProgress | None:
 
 
 def subscribe(listener: Callable[[TransactionProgress], None]) -> Callable[[], None]:
-    """Call `listener` after every transaction, in the query's thread. Gives what ends it."""
+    """Call `listener` after every transaction, in the query's thread. Returns a function that ends this."""
     _listeners.append(listener)
     return lambda: _listeners.remove(listener)
 

@@ -1,4 +1,4 @@
-"""What a user can set of the sink, from arguments and from options under Spark's and Kafka's names."""
+"""The sink's settings, from arguments and from options with Spark's and Kafka's names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from fencepost.wire.compression import Compression
 
 PREFIX = "fencepost-"
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
-#: Above Kafka's producer default of 16 KB: a batch is filled before it is sent, so there is nothing to wait for.
+#: More than the 16 KB of Kafka's producer: record batches are filled before they are sent, so nothing has to wait.
 DEFAULT_BATCH_BYTES = 512 << 10
 BATCH_BYTES_MIN = 1024
-#: A batch of at most so many input records may be written by the driver (`small`).
+#: The driver may write a batch of up to this many input records (`small`).
 DEFAULT_SMALL_BATCH = 10_000
 DEFAULT_ATTEMPTS = 5
 
@@ -33,21 +33,21 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """One pipeline's sink. `pipeline` names the consumer group as well, and with a prefix the transactional id."""
+    """One pipeline's sink. `pipeline` is also the consumer group and, with a prefix, the transactional id."""
 
     pipeline: str
     client: ClientSettings
-    topic: str | None = None  #: for every row, whatever the column `topic` says
+    topic: str | None = None  #: for every row; overrides the column `topic`
     compression: Compression = Compression.NONE
     batch_bytes: int = DEFAULT_BATCH_BYTES
     transaction_timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS
     small_batch_records: int = DEFAULT_SMALL_BATCH
     attempts_max: int = DEFAULT_ATTEMPTS
-    protocol: TransactionProtocol | None = None  #: the cluster's newest unless given
-    permit_host: str | None = None  #: how executors reach the driver; `spark.driver.host` unless given
-    permit_port: int = 0  #: a free one unless given
+    protocol: TransactionProtocol | None = None  #: default: the cluster's newest
+    permit_host: str | None = None  #: how executors reach the driver; default: `spark.driver.host`
+    permit_port: int = 0  #: default: a free one
     state_directory: str = field(default_factory=default_directory)  #: on each machine; may be emptied at any time
-    fail_on_state_loss: bool = True  #: whether a new checkpoint is refused if the old one held what Kafka does not
+    fail_on_state_loss: bool = True  #: refuse a new checkpoint if the old one held something that Kafka does not hold
 
     @property
     def transactional_id(self) -> str:
@@ -61,9 +61,9 @@ class SinkSettings:
         topic: str | None = None,
         options: Mapping[str, object] | None = None,
     ) -> "SinkSettings":
-        """Check everything that can be checked before anything is done."""
+        """Checks everything that can be checked up front."""
         if not pipeline or not pipeline.strip():
-            raise ConfigError("a pipeline needs a name: it is its consumer group, and by it a restart knows its work")
+            raise ConfigError("a pipeline needs a name: it is the consumer group, and identifies the pipeline's work")
         given = {name: str(value) for name, value in (options or {}).items() if value is not None}
         if bootstrap_servers is not None:
             given[BOOTSTRAP] = bootstrap_servers
@@ -72,7 +72,7 @@ class SinkSettings:
         kafka = found.kafka()
         for name in ("transactional.id", "enable.idempotence", "acks"):
             if name in kafka and (name, kafka[name].lower()) not in (("enable.idempotence", "true"), ("acks", "all")):
-                raise ConfigError(f"option 'kafka.{name}' is not the user's to set: the sink keeps its promises by it")
+                raise ConfigError(f"option 'kafka.{name}' cannot be set: the sink's guarantees depend on it")
         return cls(
             pipeline=pipeline,
             client=client_settings(found),

@@ -1,7 +1,7 @@
 """How far a pipeline has come, by what Kafka holds, and what that means for a batch.
 
-Three things tell: the ledger's last entry, the offsets of the consumer group, and which topics there are. Read once at
-the start of a query, after its id was fenced, so nobody else can change them; from then on only our own commits do.
+There are three inputs: the ledger's last entry, the consumer group's offsets, and the topics' identities. They are read
+once at the start of a query, after its id was fenced. From then on only our own commits change them.
 """
 
 import logging
@@ -15,7 +15,7 @@ from fencepost.errors import BatchRefused, ConfigError
 from fencepost.spark import ledger
 from fencepost.spark.ledger import ChangelogEntry, InCheckpoint, LedgerEntry, Reached
 from fencepost.spark.sink import active, microbatch
-from fencepost.spark.sink.decide import Decision, check_checkpoint, check_topics, checkpoint_lost, decide
+from fencepost.spark.sink.decide import BatchDecision, check_checkpoint, check_topics, checkpoint_lost, decide
 from fencepost.spark.sink.inherited import check_pipeline
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.settings import SinkSettings
@@ -32,18 +32,18 @@ logger = logging.getLogger(__name__)
 class Standing:
     cluster: Cluster
     pipeline: str
-    in_checkpoint: frozenset[InCheckpoint] = frozenset()  #: what this query keeps in Spark's checkpoint alone
+    in_checkpoint: frozenset[InCheckpoint] = frozenset()  #: what this query keeps only in Spark's checkpoint
     last: LedgerEntry | None = None
     _committed: dict[TopicPartition, Reached] = field(default_factory=dict)
-    _asked: set[TopicPartition] = field(default_factory=set)  #: those that the group was asked about
+    _asked: set[TopicPartition] = field(default_factory=set)  #: partitions whose group offsets have been read
 
     @classmethod
     def read(cls, cluster: Cluster, settings: SinkSettings, df: "DataFrame", batch: MicroBatch) -> Self:
-        """BatchRefused when the query of this batch cannot go on with the pipeline."""
+        """Raises BatchRefused if this batch's query cannot continue the pipeline."""
         try:
             check_pipeline(settings.pipeline, microbatch.sources(df, batch))
         except ConfigError as error:  # allowed here: one function may write for several pipelines
-            logger.warning("%s; without its checkpoint this query will not go on where the sink stopped", error)
+            logger.warning("%s. Without its checkpoint this query will not continue where the sink stopped", error)
         kinds = {InCheckpoint.STATE: microbatch.keeps_state(df, batch), InCheckpoint.POSITIONS: bool(batch.others)}
         kept = frozenset(kind for kind, is_kept in kinds.items() if is_kept)
         last = ledger.read_entry(cluster, settings.pipeline)
@@ -53,9 +53,9 @@ class Standing:
             for other in sorted(known - active.pipelines_of(batch.run_id)):
                 raise BatchRefused(
                     f"batch {batch.batch_id} of query {batch.query_id} was written for pipeline {other!r} and would be "
-                    f"written again for {settings.pipeline!r}. Nothing was written. Start once under the old name, and "
-                    "then under the new one; or give the new pipeline a checkpoint of its own. If the query writes for "
-                    "both, call the writer of the old one first"
+                    f"written again for {settings.pipeline!r}. Nothing was written. Start once with the old name, then "
+                    "with the new one; or give the new pipeline a checkpoint of its own. If the query writes for both, "
+                    "call the writer of the old pipeline first"
                 )
             return cls(cluster, settings.pipeline, kept)
         if last.failed is not None and microbatch.first_of_run(df, batch) <= last.failed[1] < batch.batch_id:
@@ -65,7 +65,7 @@ class Standing:
         if lost is not None and settings.fail_on_state_loss:
             raise BatchRefused(checkpoint_lost(batch, last, lost))
         if lost is not None:
-            logger.warning("%s: going on without %s (failOnStateLoss is false)", settings.pipeline, lost)
+            logger.warning("%s: continuing without %s (failOnStateLoss is false)", settings.pipeline, lost)
         return cls(cluster, settings.pipeline, kept, last, last.reached)
 
     @property
@@ -77,33 +77,33 @@ class Standing:
         return {} if self.last is None else self.last.changelogs
 
     def is_last(self, batch: MicroBatch) -> bool:
-        """Whether this batch is the one that was committed last, all of it or a part."""
+        """Whether this batch was committed last, all of it or a part."""
         return self.last is not None and (self.last.query_id, self.last.batch_id) == (batch.query_id, batch.batch_id)
 
     def mentions(self, batch: MicroBatch) -> bool:
-        """Whether the ledger says that a part of this batch is missing, or that it failed: then it has to say more."""
+        """Whether the last ledger entry is about this batch (a part is missing, or it failed) and must be replaced."""
         this = (batch.query_id, batch.batch_id)
         return self.last is not None and (self.is_last(batch) or self.last.failed == this)
 
     def locate(self, batch: MicroBatch) -> MicroBatch:
         """The batch with the identity of every topic, and with the topics that are on this cluster.
 
-        Spark's own source does not say which topics it reads: those of this cluster, as far as their names are here.
-        Topics of another cluster, which may have the same names, have no group here: their offsets are in the ledger.
+        Spark's own source does not give identities: a topic whose name exists here counts as this cluster's. The group
+        has no offsets for topics of another cluster, which may have the same names. Theirs are only in the ledger.
         """
         found = identities(self.cluster, {where.topic for where in batch.end})
         here = frozenset(name for name, identity in found.items() if not is_other(batch.topics.get(name), identity))
         return replace(batch, topics={**found, **batch.topics}, here=here)
 
-    def decide(self, batch: MicroBatch) -> Decision:
-        """`batch` as `locate` gives it."""
+    def decide(self, batch: MicroBatch) -> BatchDecision:
+        """`batch` comes from `locate`."""
         replaced = check_topics(batch, self.last)
         self._committed = {where: each for where, each in self._committed.items() if where.topic not in replaced}
         self._ask_group(where for where in batch.end if where.topic in batch.here - replaced)
         return decide(batch, self._committed, self.last)
 
     def _ask_group(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group's word stands above the ledger's: it may have been set on purpose. Expired offsets are missing."""
+        """The group's offsets override the ledger's: a user may have set them. Expired offsets are missing."""
         new = sorted(set(partitions) - self._asked)
         if not new:
             return
@@ -113,7 +113,7 @@ class Standing:
         self._asked.update(new)
 
     def entry_of(self, batch: MicroBatch, changelogs: Mapping[str, ChangelogEntry], writes: int) -> LedgerEntry:
-        """What the ledger says when this batch is committed, all of its `writes`."""
+        """The ledger entry for this batch, with all of its `writes` committed."""
         reached = {**self._committed, **batch.end}
         return LedgerEntry(
             query_id=batch.query_id,
@@ -128,13 +128,13 @@ class Standing:
         )
 
     def entry_of_failure(self, batch: MicroBatch) -> LedgerEntry:
-        """What the ledger says when this batch has ended with an error."""
+        """The ledger entry that says that this batch failed."""
         last = self.last or LedgerEntry(batch.query_id, -1, {}, run_id=batch.run_id)
         before = [last.failed] if last.failed is not None and last.failed[0] == batch.query_id else []
         return replace(last, failed=min([(batch.query_id, batch.batch_id), *before]))
 
     def offsets_of(self, batch: MicroBatch) -> dict[TopicPartition, CommittedOffset]:
-        """What the group commits with this batch."""
+        """The group's offsets to commit with this batch."""
         note = ledger.note(batch.query_id, batch.batch_id)
         return {w: CommittedOffset(end, note) for w, end in batch.moved.items() if w.topic in batch.here}
 

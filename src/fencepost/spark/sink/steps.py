@@ -1,7 +1,7 @@
 """The numbered steps of a batch in the driver, for tests and scenarios that kill or stop it at each of them.
 
-Whatever the step, the next start of the pipeline has to end with every input record in effect once: up to COMMITTING
-the batch is undone and run again, from COMMITTED on it is skipped, and in between Kafka knows which.
+After a death at any step, the next start of the pipeline must bring every input record into effect once. Before
+COMMITTING the batch is aborted and run again. After COMMITTED it is skipped. In between Kafka knows which.
 """
 
 import enum
@@ -9,20 +9,20 @@ from collections.abc import Callable
 
 
 class Step(enum.IntEnum):
-    FENCED = 1  #: the transactional id is ours, what is committed has been read
-    DECIDED = 2  #: the batch is going to be run
-    WRITING = 3  #: the first writer has its permit: the transaction is open
-    WRITTEN = 4  #: every record is in Kafka, none of them visible
-    OFFSETS_ADDED = 5  #: the input's offsets and the ledger are in the transaction as well
+    FENCED = 1  #: the transactional id is ours, and the committed offsets have been read
+    DECIDED = 2  #: the batch will run
+    WRITING = 3  #: the transaction is open, for the first writer
+    WRITTEN = 4  #: every record is in Kafka, none is visible
+    OFFSETS_ADDED = 5  #: the input offsets and the ledger entry are in the transaction, too
     COMMITTING = 6  #: EndTxn is about to be sent
-    COMMITTED = 7  #: Kafka has acknowledged it; Spark's checkpoint does not know yet
+    COMMITTED = 7  #: Kafka has acknowledged the commit; Spark's checkpoint does not have the batch yet
 
 
 StepHook = Callable[[Step, int], None]
 
 
 def no_hook(step: Step, batch_id: int) -> None:
-    """What runs at every step outside of tests."""
+    """Outside of tests."""
 
 
 #: Called with the step and the number of the batch, in the driver's process.

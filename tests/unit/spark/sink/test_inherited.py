@@ -3,15 +3,15 @@
 import pytest
 
 from fencepost.errors import ConfigError
-from fencepost.spark.sink.inherited import SourceSaid, Target, choose
+from fencepost.spark.sink.inherited import SinkTarget, SourceSaid, choose
 
 SHOP = SourceSaid("shop", servers="a:1")
 
 
 def test_what_is_said_at_the_source_need_not_be_said_again() -> None:
-    assert choose(None, None, [SHOP]) == Target("shop", "a:1")
-    assert choose("shop", None, [SHOP]) == Target("shop", "a:1")
-    assert choose(None, "b:2", [SHOP]) == Target("shop", "b:2"), "the sink may write to another cluster"
+    assert choose(None, None, [SHOP]) == SinkTarget("shop", "a:1")
+    assert choose("shop", None, [SHOP]) == SinkTarget("shop", "a:1")
+    assert choose(None, "b:2", [SHOP]) == SinkTarget("shop", "b:2"), "the sink may write to another cluster"
 
 
 def test_sources_that_agree_are_as_good_as_one() -> None:
@@ -25,7 +25,7 @@ def test_a_source_of_another_pipeline_is_refused(option: str) -> None:
     with pytest.raises(ConfigError) as refused:
         choose("shop", "a:1", [SHOP, SourceSaid("billing", option, "a:1")])
     assert str(refused.value) == (
-        f"the sink's pipeline is 'shop', and the source's option '{option}' is 'billing', but a query is one pipeline: "
+        f"the sink's pipeline is 'shop', but the source's option '{option}' is 'billing'. A query is one pipeline: "
         "drop the argument 'pipeline' or that option, or give both the same name"
     )
 
@@ -33,8 +33,8 @@ def test_a_source_of_another_pipeline_is_refused(option: str) -> None:
 @pytest.mark.parametrize(
     ("sources", "argument", "why"),
     [
-        ([], "pipeline", "no source 'fencepost' with the option 'pipeline'"),
-        ([SourceSaid(servers="a:1")], "pipeline", "no source 'fencepost' with the option 'pipeline'"),
+        ([], "pipeline", "no 'fencepost' source with the option 'pipeline'"),
+        ([SourceSaid(servers="a:1")], "pipeline", "no 'fencepost' source with the option 'pipeline'"),
         ([SHOP, SourceSaid("billing", servers="a:1")], "pipeline", r"do not agree on it \('billing', 'shop'\)"),
         ([SHOP, SourceSaid(servers="b:2")], "bootstrap_servers", r"do not agree on it \('a:1', 'b:2'\)"),
     ],
@@ -45,6 +45,6 @@ def test_what_the_sources_do_not_tell_is_asked_for_by_name(sources: list[SourceS
 
 
 def test_without_a_source_of_ours_both_arguments_do() -> None:
-    assert choose("shop", "a:1", []) == Target("shop", "a:1")
+    assert choose("shop", "a:1", []) == SinkTarget("shop", "a:1")
     with pytest.raises(ConfigError, match="give the argument 'bootstrap_servers'"):
         choose("shop", None, [])
