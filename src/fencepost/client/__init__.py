@@ -1,10 +1,10 @@
 """A client of any Kafka-protocol cluster: blocking, without threads, made for the processes of a Spark job.
 
-What is its own here is the *shared transaction*: one producer id and epoch with which many processes write and one
-commits (`transaction`, `writing`), and record batches that are made from Arrow columns and read into them (`encode`,
-`decode`, `reading`). The latter three need the extra `spark` (PyArrow, NumPy, numba); everything else does not.
+Two things are special. The *shared transaction*: many processes write with one producer id and epoch, and one process
+commits (`transaction`, `writing`). And record batches are made from Arrow columns and read into them (`encode`,
+`decode`, `reading`); these three need the extra `client` (PyArrow, NumPy, numba).
 
-A `Cluster` is for one thread. It may be pickled, and travels as its settings.
+A `Cluster` is for one thread. It may be pickled: it becomes its settings.
 """
 
 from fencepost.client.cluster import Cluster

@@ -1,4 +1,4 @@
-"""Topics: made, removed, and the few settings of theirs that a writer has to know."""
+"""Creating and deleting topics, and the few topic settings that a writer needs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ class NewTopic:
 
 
 def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic]) -> set[str]:
-    """Make the topics that are not there; returns when all of them can be used. Gives those that were made.
+    """Create the topics that do not exist, and wait until all of them can be used. Returns those that were created.
 
-    A topic that exists is left as it is.
+    An existing topic is not changed.
     """
     entries = [
         {
@@ -52,7 +52,7 @@ def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic]) -> set[str]:
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> set[str]:
-    """Remove topics; gives those that were there."""
+    """Delete topics. Returns those that existed."""
     wanted = list(names)
     if not wanted:
         return set()
@@ -101,7 +101,7 @@ def max_message_bytes(cluster: Cluster, name: str) -> int:
 
 
 def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any], results: Any) -> Message:
-    """Ask the controller, and again while there is none. What had been done already is answered as such."""
+    """Ask the controller, again while there is none. A retried change is answered as already done."""
     retry = Retry(what, cluster.settings)
     timeout_ms = cluster.settings.request_timeout_ms
     while True:
@@ -120,7 +120,7 @@ def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any]
 
 
 def _await_leaders(cluster: Cluster, topics: Mapping[str, int]) -> None:
-    """Until these topics have so many partitions, and each of those a leader."""
+    """Wait until each topic has this many partitions, and each partition a leader."""
     retry = Retry("new topics", cluster.settings)
     while True:
         found = cluster.refresh(topics, missing_ok=True)

@@ -2,7 +2,7 @@
 
 Knows nothing of what is asked. It finds the right broker, keeps one connection to each, notices when the cluster has
 changed, and repeats a request where its caller says that this is harmless. For one thread; pickled, and after a fork,
-it is its settings alone and connects anew.
+it is only its settings and connects again.
 """
 
 import enum
@@ -89,7 +89,7 @@ class Cluster:
     # -- connections -------------------------------------------------------------------------------------------------
 
     def connect(self, address: Address) -> Connection:
-        """The connection to this broker that everybody here shares."""
+        """The shared connection to this broker."""
         if self._process != os.getpid():  # after a fork the sockets are the parent's
             self._forget_everything()
         connection = self._connections.get(address)
@@ -104,7 +104,7 @@ class Cluster:
         return connection
 
     def any(self) -> Connection:
-        """Some broker. A cluster that never answered is a wrong address; one that did may come back."""
+        """Any broker. If the cluster never answered, the address is wrong; if it did, it may come back."""
         patience = Retry("bootstrap", self.settings, self.settings.bootstrap_patience_ms / 1000)
         while True:
             try:
@@ -134,7 +134,7 @@ class Cluster:
         return address
 
     def borrow(self, address: Address) -> Connection:
-        """A connection for one user alone, who sends ahead or keeps it waiting; to be given back with `release`."""
+        """A connection for one user, who pipelines requests or keeps it waiting. Give it back with `release`."""
         if self._process != os.getpid():
             self._forget_everything()
         spare = self._spare.setdefault(address, [])
@@ -145,7 +145,7 @@ class Cluster:
         return self._open(address)
 
     def release(self, connection: Connection) -> None:
-        """Kept for the next borrower, unless answers are still due on it."""
+        """Keep it for the next borrower, unless answers are outstanding."""
         if connection.in_flight or not connection.is_usable():
             connection.close()
         else:
@@ -156,7 +156,7 @@ class Cluster:
     def call(
         self, what: str, api_key: int, fields: Mapping[str, Any], *, lowest: int = 0, highest: int = ALWAYS.last
     ) -> Message:
-        """Ask any broker; asked again when a connection breaks, so only for what may be done twice."""
+        """Ask any broker. Repeated if the connection breaks, so only for requests that may be carried out twice."""
         retry = Retry(what, self.settings)
         while True:
             try:
@@ -220,13 +220,13 @@ class Cluster:
             found = connection.call(FIND_COORDINATOR, {"key_type": kind, "key": key})
         code = known_code(found.error_code)
         if code in COORDINATOR_MOVED or code in BUSY:
-            raise ConnectionLost(f"the coordinator of {key!r} is not there yet: {code.name}")
+            raise ConnectionLost(f"{key!r} has no coordinator yet: {code.name}")
         if code:
             raise Refused(code, f"{kind.name.lower()} {key!r}: {found.error_message or 'no coordinator'}")
         return Address(found.host, found.port)
 
     def controller(self) -> Connection:
-        """The broker that changes topics; any, on clusters whose brokers pass such requests on."""
+        """The broker that changes topics; any broker, if the cluster's brokers forward such requests."""
         if self._controller in self._brokers:
             return self.connect(self._brokers[self._controller])
         return self.any()
@@ -234,7 +234,7 @@ class Cluster:
     # -- topics ------------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Topic:
-        """What is known of a topic, asked for when nothing is. TopicNotFound if there is none."""
+        """A topic's metadata, read if not known yet. Raises TopicNotFound."""
         return self._topics.get(name) or self.refresh([name])[name]
 
     def refresh(self, names: Iterable[str] | None = None, *, missing_ok: bool = False) -> dict[str, Topic]:
@@ -249,7 +249,7 @@ class Cluster:
         )
 
     def leader_address(self, topic: str, partition: int) -> Address:
-        """ConnectionLost while nobody leads: the next try reads the metadata anew."""
+        """Raises ConnectionLost while there is no leader; the next call reads the metadata again."""
         found = self.topic(topic).partitions.get(partition)
         if found is None or found.leader not in self._brokers:
             found = self.refresh([topic])[topic].partitions.get(partition)
@@ -261,7 +261,7 @@ class Cluster:
         return self._brokers[found.leader]
 
     def forget_topic(self, name: str) -> None:
-        """What is known of it was wrong."""
+        """Its metadata turned out to be stale."""
         self._topics.pop(name, None)
 
     def _read_metadata(self, names: list[str] | None, *, missing_ok: bool) -> dict[str, Topic]:

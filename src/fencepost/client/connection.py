@@ -26,7 +26,7 @@ from fencepost.wire.frame import API_VERSIONS_KEY, SIZE, skip_tags
 CLIENT_SOFTWARE_NAME = "fencepost"
 MAX_PARTS_PER_CALL = 512  #: the kernel takes 1024
 MAX_ANSWER_BYTES = 1 << 30
-#: A peer that speaks something else (TLS, HTTP) is found out by the size that its first bytes would mean.
+#: A peer that speaks another protocol (TLS, HTTP) is detected by the size that its first bytes would mean.
 MAX_GREETING_BYTES = 1 << 20
 NOT_KAFKA = "is this a Kafka listener without TLS?"
 
@@ -100,7 +100,7 @@ class Channel:
             return self.decode(pending.api_key, pending.version, frame)
         except Malformed as error:
             self.close()
-            raise ConnectionLost(f"{self.address}: an answer that cannot be read: {error}") from None
+            raise ConnectionLost(f"{self.address}: the answer cannot be read: {error}") from None
 
     def decode(self, api_key: int, version: int, frame: Buffer) -> Message:
         """An answer, from its correlation id on."""

@@ -1,10 +1,10 @@
 """Arrow columns to finished record batches: routed by Kafka's own partitioner, cut to size, compressed.
 
 Columns are those of Spark's Kafka sink: `value`, and optionally `key`, `topic`, `partition`, `timestamp`, `headers`.
-What comes out are *blobs*: whole record batches that lack only their producer and checksum (see `stamp`). They are made
-before any transaction is open, in as many processes as there are, and may travel to whoever writes their partition.
+The result are *blobs*: whole record batches that only lack their producer and checksum (see `stamp`). Any number of
+processes can make them before a transaction is open, and send them to the writer of their partition.
 
-The same rows give the same blobs, apart from the time of rows that have none of their own.
+The same rows give the same blobs, except for the timestamps of rows without one.
 """
 
 import struct
@@ -39,7 +39,7 @@ DEFAULT_TARGET_BYTES = 512 << 10
 MIN_TARGET_BYTES = 1 << 10
 #: Kafka's default of `max.message.bytes`.
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-#: Rows without a key stay on one partition for so much at least, as with Kafka's sticky partitioner (batch.size).
+#: Rows without a key fill one partition with this much before the next, like Kafka's sticky partitioner (batch.size).
 STICKY_BYTES = 16 << 10
 #: What `add` collects before it encodes: enough for full batches, little enough for a processor's cache.
 MAX_PENDING_BYTES = 8 << 20
@@ -51,7 +51,7 @@ BLOB_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """What has to be known of a topic to encode for it."""
+    """What the encoder must know about a topic."""
 
     partitions: int
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -122,7 +122,7 @@ class Encoder:
     def _encode(self, rows: Any) -> list[Blob]:
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         if "value" not in columns:
-            raise WriteFailed(f"there is no column 'value' among {', '.join(rows.schema.names)}")
+            raise WriteFailed(f"the rows have no column 'value', only {', '.join(rows.schema.names)}")
         keys = bytes_column("key", columns["key"]) if "key" in columns else ABSENT
         values = bytes_column("value", columns["value"])
         lists, names, contents = NO_LISTS, ABSENT, ABSENT
@@ -174,7 +174,7 @@ class Encoder:
             index = self._index(self._topic)
             return np.full(count, index, np.int32) if index else NO_INTS
         if column is None:
-            raise WriteFailed("there is no column 'topic', and more than one topic to write to")
+            raise WriteFailed("the rows have no column 'topic', and there is more than one topic to write to")
         if column.null_count:
             raise WriteFailed("a row's topic is null")
         encoded = column.cast(pa.string()).dictionary_encode()
@@ -196,7 +196,7 @@ class Encoder:
             limit = self._topics[name].max_message_bytes
             if len(data) > limit:
                 raise WriteFailed(
-                    f"a record for {name}-{partition} makes a batch of {len(data)} bytes, and the topic's "
+                    f"a record for {name}-{partition} makes a batch of {len(data)} bytes, but the topic's "
                     f"max.message.bytes is {limit}"
                 )
             blobs.append(Blob(name, partition, data, count))

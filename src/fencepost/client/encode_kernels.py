@@ -175,7 +175,7 @@ def _put_number(out: Any, at: Any, value: Any, size: Any) -> None:
 
 @jit.helper
 def _put_batch_header(out: Any, begin: Any, end: Any, count: Any, first_ms: Any, last_ms: Any) -> None:
-    """Without producer and CRC: the first is stamped by whoever writes the batch, the second is due after that."""
+    """Without producer and CRC: the writer stamps the producer, and then computes the CRC."""
     _put_number(out, begin, 0, 8)  # base offset
     _put_number(out, begin + 8, end - begin - 12, 4)
     _put_number(out, begin + 12, -1, 4)  # leader epoch

@@ -1,20 +1,21 @@
-"""What a group has committed.
+"""A group's committed offsets.
 
-Asked with `require_stable`: while a transaction that holds offsets of these partitions is open or being ended, the
-answer is waited for. So what is read here cannot be overtaken by a commit that was already on its way.
+Read with `require_stable`: waits while a transaction with offsets of these partitions is open or ending. So no commit
+that is already under way can change the answer.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster, Coordinates
+from fencepost.client.fields import by_topic
 from fencepost.errors import ErrorCode, Refused
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
 
 OFFSET_FETCH = 9
 FIRST_WITH_REQUIRE_STABLE = 7
-#: Version 10 names topics by id, and so says nothing of a topic that is gone.
+#: Version 10 uses topic ids, so it cannot name a deleted topic.
 LAST_WITH_NAMES = 9
 
 NO_OFFSET = -1
@@ -22,7 +23,7 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A position in a partition: the next record to be read, and what was noted beside it."""
+    """A position in a partition: the next offset to read, and its metadata."""
 
     offset: int
     metadata: str = ""
@@ -33,10 +34,7 @@ def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
     """Of these partitions, without those that have no commit."""
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    topics = [{"name": name, "partition_indexes": indexes} for name, indexes in by_topic.items()]
+    topics = by_topic(partitions, inside="partition_indexes")
     fields = {
         "group_id": group,
         "topics": topics,
@@ -68,7 +66,7 @@ def committed_offsets(
 
 
 def _entry(answer: Message) -> Message:
-    """Before version 8 the answer is that of one group, as are the entries after it."""
+    """Since version 8 the answer has an entry per group; before, it is that of one group."""
     groups: list[Message] = answer.groups
     return groups[0] if groups else answer
 

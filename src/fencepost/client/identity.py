@@ -1,7 +1,7 @@
-"""Who writes: the few numbers that a driver hands to its executors, and by which a broker knows zombies.
+"""The identity of a transaction's writers, which a driver hands to its executors. Brokers fence zombies by its epoch.
 
-An epoch is used for one transaction and never again. That is what lets every writer start its sequences at 0 without
-having been told where another one stopped.
+An epoch is used for one transaction only. So every writer can start its sequences at 0, without knowing where another
+one stopped.
 """
 
 import enum
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class TransactionProtocol(enum.IntEnum):
-    """How a transaction is spoken about; the cluster's `transaction.version` decides."""
+    """The transaction protocol; the cluster's `transaction.version` decides."""
 
     V1 = 1  #: partitions are registered with AddPartitionsToTxn; the epoch survives the end of a transaction
     V2 = 2  #: KIP-890: Produce registers; ending a transaction raises the epoch and answers with the next one
@@ -17,7 +17,7 @@ class TransactionProtocol(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """One transaction's writers, all of them."""
+    """All writers of one transaction."""
 
     transactional_id: str
     producer_id: int

@@ -1,8 +1,8 @@
-"""Machine code for the loops over records: compiled by numba at first use, kept on disk, loaded in milliseconds after.
+"""Machine code for the loops over records: numba compiles it at first use and caches it on disk.
 
-The kernels are in `encode_kernels` and `decode_kernels`, which nothing imports at the top: numba takes half a second to
-import and a kernel some seconds to compile, once per machine. `load` says so in the log when that is about to happen.
-Where no directory can be written (`NUMBA_CACHE_DIR` names one) the code is compiled anew in every process.
+The kernels are in `encode_kernels` and `decode_kernels`. No module imports them at the top: importing numba takes half
+a second, and compiling a kernel takes some seconds, once per machine. `load` logs if it took long. If no cache
+directory is writable (`NUMBA_CACHE_DIR` names one), every process compiles again.
 """
 
 import functools
@@ -21,7 +21,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 NOTICEABLE_S = 1.0
 
-#: For kernels and for what they call. Without numba's runtime nothing can be allocated in them, but nothing counts
+#: For kernels and the functions that they call. Without numba's runtime they cannot allocate. But they do not count
 #: references to arrays either, which took nine tenths of the time per record.
 OPTIONS = {"nogil": True, "_nrt": False}
 
@@ -34,7 +34,7 @@ def load(name: str) -> ModuleType:
         module = importlib.import_module(f"fencepost.client.{name}")
     except ImportError as error:
         raise KernelsUnavailable(
-            f"Arrow columns need numba, NumPy and PyArrow ({error}): pip install 'fencepost[spark]'"
+            f"Arrow columns need numba, NumPy and PyArrow ({error}): pip install 'fencepost[client]'"
         ) from error
     took_s = time.monotonic() - before
     if took_s > NOTICEABLE_S:

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, what lies at a time, and which partitions there are."""
+"""The partitions of topics, where they begin and end, and the first offset at or after a time."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ NOT_FOUND = -1
 
 
 def partitions_of(cluster: Cluster, topics: Iterable[str]) -> list[TopicPartition]:
-    """All partitions, as they are now: metadata is read anew. TopicNotFound for a topic that does not exist."""
+    """All partitions, by fresh metadata. Raises TopicNotFound for a topic that does not exist."""
     found = cluster.refresh(topics)
     return [TopicPartition(name, index) for name in sorted(found) for index in found[name].partitions]
 
@@ -37,14 +37,14 @@ def earliest(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[Top
 def latest(
     cluster: Cluster, partitions: Iterable[TopicPartition], isolation: Isolation = Isolation.READ_COMMITTED
 ) -> dict[TopicPartition, int]:
-    """One past the last record that a reader of this isolation can see: the LSO, or the high watermark."""
+    """The end for a reader of this isolation: the last stable offset, or the high watermark."""
     return _list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
 
 
 def at_times(
     cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_COMMITTED
 ) -> dict[TopicPartition, int | None]:
-    """The first record at or after a time, for each partition; None where there is none."""
+    """The first offset at or after a time, for each partition; None if there is no such record."""
     found = _list_offsets(cluster, times_ms, isolation)
     return {where: None if offset == NOT_FOUND else offset for where, offset in found.items()}
 
@@ -82,7 +82,7 @@ def _fields(wanted: Mapping[TopicPartition, int], isolation: Isolation) -> dict[
 
 
 def _sort(answer: Message, found: dict[TopicPartition, int]) -> ErrorCode | None:
-    """Keep what was found; gives a code when some partition is to be asked again."""
+    """Keep what was found. Returns a code if a partition must be asked again."""
     again = None
     for topic in answer.topics:
         for partition in topic.partitions:

@@ -1,8 +1,8 @@
-"""Brokers that cannot be reached, in the log: who, since when, what is waiting for them, and when they are back.
+"""Logs brokers that cannot be reached: which, since when, what is waiting for them, and when they are back.
 
-There is one `Outages` for each cluster in a process, however many `Cluster`s and threads use it, so that an outage is
-told once. `Cluster` reports every attempt to connect, and `Retry` that somebody is about to try again. Both are needed:
-a broker that is down while nobody waits for it is no news.
+A process has one `Outages` per cluster, for all its `Cluster`s and threads, so an outage is logged once. `Cluster`
+reports every attempt to connect, and `Retry` every wait. Both are needed: a broker that is down while nothing waits for
+it is not worth a warning.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 WARN_AFTER_S = 5.0
 WARN_AGAIN_AFTER_S = 30.0
-#: An address that nobody has tried for so long may have been back meanwhile: its next failure begins another outage.
+#: An address that was not tried for this long may have been back meanwhile. Its next failure begins another outage.
 FORGET_AFTER_S = 60.0
 
 
@@ -53,7 +53,7 @@ class Outages:
         self._reached(address)
 
     def waiting(self, what: str, left_s: float, since_s: float) -> None:
-        """Somebody pauses before `what` is tried again, for at most `left_s`; the last attempt began at `since_s`."""
+        """Called before `what` is retried, for at most `left_s` more. The last attempt began at `since_s`."""
         with self._lock:
             now_s = self._monotonic()
             missed = {address: each for address, each in self._failing.items() if each.last_s >= since_s}
@@ -87,11 +87,11 @@ class Outages:
             now_s = self._monotonic()
             if back is None or not back.is_told or now_s - back.last_s > FORGET_AFTER_S:
                 return
-            # What is still failing is the next outage, and told as such.
+            # Brokers that still fail count as the next outage.
             self._told_s = None
             for each in self._failing.values():
                 each.is_told = False
-        # As loud as the warning that it ends: who saw the one wants to see the other.
+        # A warning like the one that it ends: readers of the first want to see this one.
         logger.warning("broker %s is reachable again after %.0f s", address, now_s - back.since_s)
 
 
@@ -100,5 +100,5 @@ os.register_at_fork(after_in_child=_of_clusters.clear)  # another process sees f
 
 
 def outages_of(settings: ClientSettings) -> Outages:
-    """To be asked for each time, because a fork forgets it."""
+    """Call this each time, because a forked process starts without it."""
     return _of_clusters.setdefault(settings.bootstrap, Outages())

@@ -1,9 +1,8 @@
 """Reading a range of one partition as Arrow record batches, with the next fetch under way while one is decoded.
 
-The range ends where its caller says, and all of it is read or an error raised: whoever commits `end` afterwards skips
-nothing. So a partition that ends before `end` is waited for (a new leader may not know yet how far it may show), not
-taken for finished. Where the last records of the range are gone by design (markers, compaction) the fetch finds
-nothing up to an end that is beyond the range, and that is the end.
+All of the range is read, or an error is raised: a caller that commits `end` afterwards skips nothing. So if a partition
+ends before `end`, the reader waits: a new leader may not know its high watermark yet. If the last offsets of the range
+have no records (markers, compaction), the fetch finds nothing up to an end beyond the range, and reading is done.
 """
 
 import enum
@@ -135,7 +134,7 @@ class _RangeReader:
             self.position = next_offset
             self._retry = None
         elif size:
-            raise Malformed(f"{self._where}: {size} bytes at offset {self.position} hold no whole batch")
+            raise Malformed(f"{self._where}: {size} bytes at offset {self.position} contain no complete batch")
         else:
             visible = answer.high_watermark
             if self._isolation is Isolation.READ_COMMITTED:
@@ -161,7 +160,7 @@ class _RangeReader:
             self._connection = self._cluster.borrow(self._cluster.leader_address(topic, partition))
         known = self._cluster.topic(topic)
         if known.id != self._topic_id:
-            raise OffsetsOutOfRange(f"topic {topic!r} has been deleted and made anew while {self._where} was read")
+            raise OffsetsOutOfRange(f"topic {topic!r} was deleted and created again while {self._where} was read")
         left_bytes = int(1.25 * self._record_bytes * (self._end - self.position)) + MIN_FETCH_BYTES
         limit = min(self._fetch_bytes, left_bytes)
         entry = {"partition": partition, "fetch_offset": self.position, "partition_max_bytes": limit}
@@ -204,7 +203,7 @@ class _RangeReader:
         return found.get(REMOTE_STORAGE) != "true"
 
     def _start_over(self) -> None:
-        """What is known of the leader was wrong, or the connection broke."""
+        """The leader has changed, or the connection broke."""
         self.close()
         self._pending = None
         self._cluster.forget_topic(self._where.topic)
@@ -215,14 +214,14 @@ class _RangeReader:
         self._retry.wait(reason)
 
     def _skip_what_is_lost(self) -> bool:
-        """False when the position is in range after all, as soon as the leader has caught up."""
+        """False if the position will be in range as soon as the leader has caught up."""
         begin = earliest(self._cluster, [self._where])[self._where]
         visible_end = latest(self._cluster, [self._where], Isolation.READ_UNCOMMITTED)[self._where]
         if begin <= self.position <= visible_end:
             return False
         lost = (
             f"{self._where}: records from offset {self.position} on are gone, deleted by retention or with their "
-            f"topic; it now holds offsets {begin} to {visible_end}"
+            f"topic; the partition now holds offsets {begin} to {visible_end}"
         )
         if self._on_data_loss is OnDataLoss.FAIL:
             raise OffsetsOutOfRange(lost)

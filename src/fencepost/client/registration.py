@@ -1,7 +1,7 @@
 """What goes into a transaction besides records: its partitions and a group's offsets. In both protocols.
 
-Everything here may be done twice without harm, so it is repeated until the coordinator answers. It needs a
-`ProducerIdentity` and nothing else, so any process that was handed one can do it.
+Everything here may safely be done twice, so it is retried until the coordinator answers. Any process that has the
+`ProducerIdentity` can do it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -109,7 +109,7 @@ def commit_offsets(
     )
     if code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID):
         raise TransactionFailed(
-            f"group {group!r} has members of its own ({code.name}): a pipeline needs a group that nobody else is in"
+            f"group {group!r} has members ({code.name}): a pipeline needs a consumer group of its own"
         )
     if code is ErrorCode.OFFSET_METADATA_TOO_LARGE:
         raise TransactionFailed(f"group {group!r}: the metadata is longer than the broker's offset.metadata.max.bytes")

@@ -1,7 +1,7 @@
-"""When to try again, how long to wait before, and when to give up.
+"""When to retry, how long to wait before, and when to give up.
 
-Which error codes mean "again" is said here once. A code is not retriable by itself but for a request: repeating is
-right only where the request may be carried out twice without harm, which every caller of `Retry` has to know.
+Owns the lists of error codes that mean "again". A retry is only right if the request may safely be carried out twice.
+Every caller of `Retry` has to know that.
 """
 
 import random
@@ -12,7 +12,7 @@ from fencepost.client.outages import outages_of
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ErrorCode, GaveUp
 
-#: The cluster has changed since its metadata was read.
+#: Our metadata is stale.
 LEADER_MOVED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -31,7 +31,7 @@ LEADER_MOVED = frozenset(
 )
 #: Another broker coordinates now, or will soon.
 COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-#: The same broker will answer better in a moment.
+#: The same broker will succeed in a moment.
 BUSY = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -44,14 +44,14 @@ BUSY = frozenset(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-#: Somebody else has, or had, the producer's identity.
+#: Another producer has taken over the transactional id, or the transaction timed out.
 FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 JITTER = 0.2
 
 
 def known_code(number: int) -> ErrorCode:
-    """A broker of the future may have codes that are not in our list."""
+    """A newer broker may have codes that we do not know."""
     try:
         return ErrorCode(number)
     except ValueError:
@@ -59,7 +59,7 @@ def known_code(number: int) -> ErrorCode:
 
 
 class Retry:
-    """One operation's patience: `wait` sleeps a little longer each time, until it raises GaveUp."""
+    """The retries of one operation: `wait` sleeps longer each time, and raises GaveUp when the time is over."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Retry:
         return self._deadline - self._monotonic()
 
     def wait(self, reason: object) -> None:
-        """Sleep before the next attempt; `reason` is what the last one met."""
+        """Sleep before the next attempt. `reason` is why the last one failed."""
         left_s = self.left_s
         if left_s <= 0:
             raise GaveUp(f"{self.what}: gave up after {self._timeout_s:g} s; the last answer was: {describe(reason)}")
-        if not isinstance(reason, ErrorCode):  # a code is an answer, so somebody was reached
+        if not isinstance(reason, ErrorCode):  # an error code means that a broker answered
             outages_of(self._settings).waiting(self.what, left_s, self._tried_s)
         pause_s = self._pause_s * random.uniform(1 - JITTER, 1 + JITTER)
         self._pause_s = min(2 * self._pause_s, self._pause_max_s)

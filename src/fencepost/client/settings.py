@@ -1,7 +1,7 @@
 """The settings of a client, under Kafka's names and with Kafka's defaults where those fit blocking calls.
 
-`parse` takes a dictionary of Kafka's settings as users write them. Those that mean nothing here (`linger.ms`) are left
-alone; those that would promise what is not kept (encryption, authentication) are refused.
+`parse` takes a dictionary of Kafka's settings. Settings without a meaning here (`linger.ms`) are ignored. Settings that
+users rely on but we do not implement (encryption, authentication) are refused.
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ class ClientSettings:
     client_id: str = "fencepost"
     connect_timeout_ms: int = 10_000  #: socket.connection.setup.timeout.ms
     request_timeout_ms: int = 30_000  #: how long one answer may take
-    api_timeout_ms: int = 60_000  #: how long one operation may take, repetitions included (default.api.timeout.ms)
+    api_timeout_ms: int = 60_000  #: how long one operation may take, including retries (default.api.timeout.ms)
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1_000
-    bootstrap_patience_ms: int = 0  #: how long to go on knocking when no bootstrap address answers at first
+    bootstrap_patience_ms: int = 0  #: how long to retry if no bootstrap address answers
 
     @classmethod
     def parse(cls, settings: Mapping[str, object] | str) -> Self:

@@ -1,8 +1,7 @@
-"""The last touch to a finished record batch: whose it is, which one it is, and the checksum over all of it.
+"""Completes a record batch: its producer, its sequence, and the checksum.
 
-A batch comes from the encoder with its records in place and no producer. Only here, when the transaction is open, do
-producer id, epoch, sequence and the transactional flag go into the 61 bytes before the records. The records themselves
-are neither copied nor changed.
+The encoder makes batches without a producer. When the transaction is open, producer id, epoch, sequence and the
+transactional flag are written into the 61 bytes before the records. The records are neither copied nor changed.
 """
 
 import struct
@@ -41,7 +40,7 @@ class Stamped(NamedTuple):
 
 
 def stamp(blob: Buffer, identity: ProducerIdentity, sequence: int) -> Stamped:
-    """The batch `blob` as that identity's batch which begins with this sequence."""
+    """The batch `blob` with this identity and base sequence."""
     view = memoryview(blob)
     if len(view) < HEADER_BYTES:
         raise Malformed("a record batch is shorter than its header")

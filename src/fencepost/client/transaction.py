@@ -1,18 +1,18 @@
-"""The shared transaction: one process fences, opens and ends it; any number of others write in it.
+"""The shared transaction: one process fences, begins and ends it; any number of others write in it.
 
 A Kafka transaction belongs to a producer id and epoch, not to a process or connection. So the driver gets them here
-(`init`, then `begin` for each transaction), hands the `ProducerIdentity` to its writers (`writing`), puts its input
-offsets beside what they wrote (`add_offsets`) and ends it all (`commit`, `abort`).
+(`init`, then `begin` for each transaction), hands the `ProducerIdentity` to its writers (`writing`), adds its input
+offsets (`add_offsets`) and ends the transaction (`commit`, `abort`).
 
 Invariants:
 
 - An epoch serves one transaction. With protocol 2 the end of a transaction raises it; with protocol 1 `begin` does.
-- After a commit has been sent and not answered nothing is aborted: the commit is repeated with the same epoch, where
-  the coordinator answers what has become of the first one; and if that cannot be learned the caller gets
-  OutcomeUnknown, fences (`reclaim`) and reads what is committed.
-- An id is never taken from a successor. Only `init` takes it over from whoever has it. `begin` and `reclaim` say who
-  they were (KIP-360) and are refused when that is no longer so. While a transaction is open Kafka does not look at
-  that closely enough, and would abort a successor's transaction, so they look at the owner first.
+- After a commit has been sent, nothing is aborted until its outcome is known. The commit is retried with the same
+  epoch, and the coordinator answers with the outcome of the first one. If the outcome is still unknown, the caller gets
+  OutcomeUnknown, fences the id (`reclaim`) and reads the committed offsets.
+- Only `init` takes an id from another producer. `begin` and `reclaim` send their old producer id and epoch (KIP-360),
+  and are refused if there is a successor. While a transaction is open, Kafka does not check this strictly and would
+  abort a successor's transaction. So they look up the owner first.
 """
 
 import enum
@@ -56,31 +56,31 @@ DEFAULT_TIMEOUT_MS = 60_000
 
 CONCURRENT = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
 
-#: How DescribeTransactions calls a transaction that is open ...
+#: States in DescribeTransactions: an open transaction,
 ONGOING = "Ongoing"
-#: ... and one that has been, or is being, aborted.
+#: and one that has been, or is being, aborted.
 ABORTED_STATES = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
 
-#: Answers after which the coordinator has surely not begun to commit.
+#: After these answers the coordinator has certainly not begun to commit.
 NOT_BEGUN = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
 
 class AbortedBy(enum.Enum):
     US = enum.auto()
-    TIMEOUT = enum.auto()  #: it outlasted `transaction.timeout.ms`, and the coordinator has done it or would have
-    EXPIRY = enum.auto()  #: it never began: the coordinator has forgotten the id, which was idle for a week or so
+    TIMEOUT = enum.auto()  #: it exceeded `transaction.timeout.ms`; the coordinator has aborted it or was about to
+    EXPIRY = enum.auto()  #: it never began: the coordinator has forgotten the id, which was idle for about a week
 
 
 class _State(enum.Enum):
     NEW = enum.auto()  #: without an identity
-    READY = enum.auto()  #: with one that has not been used
+    READY = enum.auto()  #: with an identity that has not been used
     OPEN = enum.auto()
     COMMITTING = enum.auto()  #: a commit may have been sent
-    SPENT = enum.auto()  #: the epoch has been used, the next one is still to be asked for
+    SPENT = enum.auto()  #: the epoch has been used; `reclaim` gets the next one
 
 
 class _Owner(NamedTuple):
-    """Whom the coordinator takes for the owner of the id."""
+    """The owner of the id, as the coordinator knows it."""
 
     producer_id: int
     epoch: int
@@ -105,7 +105,7 @@ class SharedTransaction:
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         protocol: TransactionProtocol | None = None,
     ) -> None:
-        """`protocol` is the cluster's newest one unless given; a cluster with protocol 2 speaks the older one too."""
+        """The default `protocol` is the cluster's newest. A cluster with protocol 2 also speaks protocol 1."""
         self._cluster = cluster
         self._protocol = protocol
         self._transactional_id = transactional_id
@@ -113,13 +113,13 @@ class SharedTransaction:
         self._identity: ProducerIdentity | None = None
         self._state = _State.NEW
         self._opened_s = 0.0
-        self._in_doubt = False  #: a commit has been sent whose answer, or whose effect, is not known
+        self._in_doubt = False  #: a commit has been sent, and its outcome is unknown
 
     @classmethod
     def join(
         cls, cluster: Cluster, identity: ProducerIdentity, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
     ) -> "SharedTransaction":
-        """The open transaction of this identity, in another process than the one that began it."""
+        """The open transaction of this identity, in a process that did not begin it."""
         joined = cls(cluster, identity.transactional_id, timeout_ms=timeout_ms)
         joined._identity, joined._state, joined._opened_s = identity, _State.OPEN, time.monotonic()
         return joined
@@ -141,19 +141,19 @@ class SharedTransaction:
     # -- identity ----------------------------------------------------------------------------------------------------
 
     def init(self) -> ProducerIdentity:
-        """Take the id over: whoever had it is fenced, what it left open is aborted."""
+        """Take the id over. Its former owner is fenced, and what it left open is aborted."""
         protocol = self._protocol or protocol_of(self._cluster)
         answer, code = self._init_producer_id(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         if code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise Refused(
-                code, f"transaction.timeout.ms={self._timeout_ms} is more than the broker's transaction.max.timeout.ms"
+                code, f"transaction.timeout.ms={self._timeout_ms} exceeds the broker's transaction.max.timeout.ms"
             )
         if code:
             raise Refused(code, f"transactional id {self._transactional_id!r}")
         return self._take(answer, protocol)
 
     def begin(self) -> ProducerIdentity:
-        """The identity for one more transaction. Writers may use it from now on."""
+        """Begin one more transaction. Writers may use its identity from now on."""
         if self._state is _State.SPENT:
             self.reclaim()
         self._require("begin a transaction", _State.READY)
@@ -161,9 +161,9 @@ class SharedTransaction:
         return self.identity
 
     def reclaim(self) -> ProducerIdentity:
-        """Lock out whatever is still under way under this identity, and get the next; Fenced if there is a successor.
+        """Fence our own old epoch and get the next identity. Raises Fenced if there is a successor.
 
-        Afterwards nothing more can happen to the last transaction: what is committed now stays, and is all.
+        Afterwards the outcome of the last transaction is final.
         """
         self._require("reclaim", _State.READY, _State.OPEN, _State.COMMITTING, _State.SPENT)
         identity = self.identity
@@ -213,7 +213,7 @@ class SharedTransaction:
     # -- what is in it -----------------------------------------------------------------------------------------------
 
     def add_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """The group's offsets become these when, and only when, the transaction commits."""
+        """Commit these offsets of the group with the transaction."""
         self._require("add offsets", _State.OPEN)
         if not offsets:
             return
@@ -224,10 +224,10 @@ class SharedTransaction:
     # -- its end -----------------------------------------------------------------------------------------------------
 
     def commit(self, timeout_s: float | None = None) -> None:
-        """Make all of it visible; returns when that is decided.
+        """Commit; returns when the commit is decided.
 
-        Raises TransactionFailed or Fenced when it is certain that it will not be, and OutcomeUnknown when nothing is:
-        then `commit` may be tried again, or `reclaim` makes it certain and the group's offsets tell.
+        Raises TransactionFailed or Fenced if it is certain that nothing was committed, else OutcomeUnknown. Then call
+        `commit` again, or call `reclaim` and look at the group's offsets.
         """
         self._require("commit", _State.OPEN, _State.COMMITTING)
         self._state = _State.COMMITTING
@@ -249,10 +249,10 @@ class SharedTransaction:
                 raise self._gave_up(error) from None
 
     def _send_commit(self) -> ErrorCode | None:
-        """One EndTxn. None when it is done, a code when it is to be sent again."""
+        """Send one EndTxn. Returns None if it is done, or the code if it must be sent again."""
         connection = self._cluster.coordinator(Coordinates.TRANSACTION, self._transactional_id)
         version = connection.version(END_TXN, *VERSIONS[self.identity.protocol][END_TXN])
-        was_in_doubt, self._in_doubt = self._in_doubt, True  # from here on it may happen
+        was_in_doubt, self._in_doubt = self._in_doubt, True  # from here on it may be carried out
         answer = connection.call(END_TXN, self._end_fields(commit=True), lowest=version, highest=version)
         code = known_code(answer.error_code)
         if not code:
@@ -265,12 +265,12 @@ class SharedTransaction:
         raise self._not_committed(code, in_doubt=was_in_doubt)
 
     def abort(self) -> AbortedBy:
-        """Undo all of it. Its writers are refused from now on (with protocol 1, from the next `begin` on)."""
+        """Abort. Its writers are refused from now on (with protocol 1, from the next `begin` on)."""
         if self._state is _State.COMMITTING:
-            raise InvariantBroken("a transaction whose commit may have been sent is never aborted: reclaim it")
+            raise InvariantBroken("a commit may have been sent, so the transaction cannot be aborted: reclaim it")
         if self._state is not _State.OPEN:
             return AbortedBy.US
-        # A coordinator that aborted on its own takes our abort for a repetition and says yes, so time has to tell.
+        # A coordinator that has aborted after the timeout takes our abort for a retry and confirms it. So use the time.
         by = AbortedBy.TIMEOUT if 1000 * self.open_for_s >= self._timeout_ms else AbortedBy.US
         self._state = _State.SPENT
         bounds = VERSIONS[self.identity.protocol][END_TXN]
@@ -313,28 +313,28 @@ class SharedTransaction:
         }
 
     def _ended(self, answer: Message) -> None:
-        """Protocol 2 answers with the identity of the next transaction."""
+        """Protocol 2 answers with the next transaction's identity."""
         if answer.producer_id != NO_PRODUCER_ID:
             self._take(answer, self.identity.protocol)
         else:
             self._state, self._in_doubt = _State.SPENT, False
 
     def _not_committed(self, code: ErrorCode, *, in_doubt: bool) -> ClientError:
-        """What a final refusal of EndTxn means. `in_doubt`: an earlier one may have succeeded all the same."""
+        """The error for a final refusal of EndTxn. `in_doubt`: an earlier EndTxn may have succeeded."""
         identity = self.identity
         aborted = code in FENCED | {ErrorCode.INVALID_TXN_STATE} and self._is_aborted(self._owner())
-        # With protocol 1 a commit leaves the epoch alone, so a raised one says nothing of how the transaction ended.
+        # With protocol 1 a commit does not change the epoch, so a raised epoch says nothing about this transaction.
         if aborted and (identity.protocol is TransactionProtocol.V2 or not in_doubt):
             open_for_s = self.open_for_s
             self._state, self._in_doubt = _State.SPENT, False
             if 1000 * open_for_s < self._timeout_ms:
-                return TransactionFailed(f"transaction {identity} was aborted: another producer asked for its id")
+                return TransactionFailed(f"transaction {identity} was aborted: another producer took over its id")
             return timed_out(identity, open_for_s, self._timeout_ms)
         if code is ErrorCode.INVALID_TXN_STATE:
             self._state, self._in_doubt = _State.SPENT, False
-            return TransactionFailed(f"transaction {identity} is not open, so it cannot be committed: {code.name}")
+            return TransactionFailed(f"transaction {identity} cannot be committed, it is not open: {code.name}")
         if in_doubt or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            return OutcomeUnknown(f"the commit of {identity} was sent, then refused when it was repeated: {code.name}")
+            return OutcomeUnknown(f"the commit of {identity} was sent, and its retry was refused: {code.name}")
         self._in_doubt = False
         if code in FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             self._state = _State.SPENT
@@ -344,18 +344,18 @@ class SharedTransaction:
 
     def _gave_up(self, error: GaveUp) -> ClientError:
         if self._in_doubt:
-            return OutcomeUnknown(f"{error}; it may have been carried out")
+            return OutcomeUnknown(f"{error}; the commit may have been carried out")
         self._state = _State.OPEN
-        return TransactionFailed(f"{error}; it has not been sent")
+        return TransactionFailed(f"{error}; the commit was not sent")
 
     def _fenced(self, code: ErrorCode) -> Fenced:
         return Fenced(fenced_message(self.identity, code))
 
     def _is_aborted(self, owner: _Owner | None) -> TypeGuard[_Owner]:
-        """Whether our transaction has been aborted without us, and nobody has been given the id since.
+        """Whether the coordinator has aborted our transaction, and nobody has taken over the id since.
 
         The coordinator raises the epoch by one when it aborts after the timeout. A successor takes the id over in two
-        steps, that same abort and then an epoch of its own: after the first alone nobody owns the raised epoch either.
+        steps: the same abort, then an epoch of its own. After the first step nobody owns the raised epoch yet.
         """
         identity = self.identity
         return (
@@ -365,7 +365,7 @@ class SharedTransaction:
         )
 
     def _owner(self) -> _Owner | None:
-        """Whom the coordinator takes for the owner; None if it will not say (before Kafka 3.0, or out of reach)."""
+        """The owner as the coordinator knows it; None if it does not say (before Kafka 3.0) or is unreachable."""
         try:
             answer, code = self._cluster.call_coordinator(
                 Coordinates.TRANSACTION,
@@ -384,7 +384,7 @@ class SharedTransaction:
 def timed_out(identity: ProducerIdentity, open_for_s: float, timeout_ms: int) -> TransactionTimedOut:
     return TransactionTimedOut(
         f"transaction {identity} was open for {open_for_s:.1f} s, longer than transaction.timeout.ms={timeout_ms}, and "
-        "has been aborted: raise that setting, or make batches smaller"
+        "was aborted: raise that setting, or make batches smaller"
     )
 
 

@@ -1,9 +1,8 @@
-"""Writing finished record batches in a shared transaction: stamped, several partitions to a request, five in flight.
+"""Writing finished record batches in a shared transaction: stamped, several partitions per request, five in flight.
 
-The rule that all of it serves: *a partition has one writer per epoch*. Sequences start at 0, and a broker takes a
-second writer's first batch for a repetition of the first one's and drops it without a word. Who may write is decided
-by whoever made the identity; here a batch keeps its sequence for ever, so that sending it again after a lost answer is
-harmless, and every other doubt raises.
+The rule: *a partition has one writer per epoch*. Sequences start at 0, so a broker takes a second writer's first batch
+for a retry of the first one's and drops it silently. The process that made the identity decides who may write. Here a
+batch keeps its sequence for ever, so sending it again after a lost answer is harmless. Every other doubt raises.
 """
 
 from collections import deque
@@ -25,10 +24,10 @@ from fencepost.wire.codec import NULL_UUID, Buffer, Message
 from fencepost.wire.produce import FIRST_WITH_TOPIC_IDS
 from fencepost.wire.terms import TopicPartition
 
-#: A broker remembers the last five batches of a producer in a partition; more could not be told from repetitions.
+#: A broker remembers the last five batches of a producer in a partition. It could not recognise retries of older ones.
 MAX_IN_FLIGHT = 5
 MAX_REQUEST_BYTES = 4 << 20
-#: A request smaller than this waits for company while the broker is busy with another.
+#: A smaller request waits for more batches while another one is in flight.
 WORTH_SENDING_BYTES = 256 << 10
 MAX_BUFFERED_BYTES = 16 << 20
 
@@ -54,14 +53,14 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Lane:
-    """The batches of one partition that are not acknowledged, oldest first; the first `in_flight` are under way."""
+    """The unacknowledged batches of one partition, oldest first; the first `in_flight` have been sent."""
 
     where: TopicPartition
     batches: deque[_Batch] = field(default_factory=deque)
     in_flight: int = 0
     sequence: int = 0
-    #: Until one batch is acknowledged the next ones wait: a broker that does not know the producer yet may take a
-    #: later batch although it refused the first, and then nothing can follow.
+    #: Later batches wait until the first is acknowledged: a broker that does not know the producer yet may accept a
+    #: later batch although it refused the first. Then the first can never be written.
     in_flight_max: int = 1
     has_failed: bool = False
     acknowledged: Acknowledged = field(default_factory=Acknowledged)
@@ -78,14 +77,14 @@ class _Request(NamedTuple):
 
 
 class TransactionWriter:
-    """Writes in the transaction of `identity`. For one thread; `flush` (or leaving `with`) waits for every answer.
+    """Writes in the transaction of `identity`. For one thread. `flush` and the end of `with` wait for all answers.
 
     with TransactionWriter(cluster, identity) as writer:
         writer.write(TopicPartition("invoices", 0), blob)
     """
 
     def __init__(self, cluster: Cluster, identity: ProducerIdentity, partitions: Iterable[TopicPartition] = ()) -> None:
-        """`partitions` that are named here are registered with one request, where they have to be."""
+        """With protocol 1, `partitions` are registered in one request."""
         self._cluster = cluster
         self._identity = identity
         self._lanes: dict[TopicPartition, _Lane] = {}
@@ -111,7 +110,7 @@ class TransactionWriter:
             self.close()
 
     def close(self) -> None:
-        """Give the connections back. What is not flushed by now is not going to be written."""
+        """Give the connections back. What has not been flushed is not written."""
         for connection in self._connections.values():
             self._cluster.release(connection)
         self._connections.clear()
@@ -122,7 +121,7 @@ class TransactionWriter:
         return {where: lane.acknowledged for where, lane in self._lanes.items()}
 
     def write(self, where: TopicPartition, blob: Buffer) -> None:
-        """Take one finished batch. Returns before it is written, but not before there is room for more."""
+        """Add one finished batch. Returns before it is written, but waits while the buffer is full."""
         lane = self._lane(where)
         stamped = stamp(blob, self._identity, lane.sequence)
         lane.sequence = following(lane.sequence, stamped.record_count)
@@ -147,7 +146,7 @@ class TransactionWriter:
     def _work(self, buffered_max: int) -> None:
         """Send and receive until at most `buffered_max` bytes are unacknowledged."""
         if self._is_broken:
-            raise InvariantBroken("a writer that failed or was closed writes no more")
+            raise InvariantBroken("the writer has failed or was closed")
         try:
             self._register()
             self._send_ready(flush=buffered_max == 0)
@@ -168,7 +167,7 @@ class TransactionWriter:
             self._unregistered.clear()
 
     def _send_ready(self, *, flush: bool) -> None:
-        """Fill the pipelines, every leader's as far as it goes."""
+        """Send as much as possible to every leader."""
         while True:
             by_leader: dict[Address, list[_Lane]] = {}
             try:
@@ -183,7 +182,7 @@ class TransactionWriter:
                 return
 
     def _send(self, address: Address, lanes: list[_Lane], *, flush: bool) -> bool:
-        """One request, if this leader may have one more and it is worth it."""
+        """Send one request, if the leader may have another one in flight and it is large enough."""
         connection = self._connections.get(address)
         if connection is None:
             connection = self._connections[address] = self._cluster.borrow(address)
@@ -225,7 +224,7 @@ class TransactionWriter:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        """The answer to the oldest request; after a failure, all that are due, and then everything over again."""
+        """Receive the answer to the oldest request. After a failure receive the others, and send again."""
         failure: object
         try:
             failure = self._receive_one()
@@ -237,7 +236,7 @@ class TransactionWriter:
             self._start_over(failure)
 
     def _receive_one(self) -> ErrorCode | None:
-        """Sort one answer's results; gives the first that asks for another attempt."""
+        """Handle one answer. Returns the first code that calls for a retry."""
         request = self._requests.popleft()
         answer = request.connection.receive(request.pending)
         failure = None
@@ -254,12 +253,12 @@ class TransactionWriter:
         return failure
 
     def _settle(self, lane: _Lane, result: Message) -> ErrorCode | None:
-        """The result of the oldest batch of a lane that is in flight; a code when it has to be sent again."""
+        """Handle the result of a lane's oldest batch in flight. Returns a code if it must be sent again."""
         code = known_code(result.error_code)
-        if lane.has_failed:  # whatever follows a failed batch comes out of order
+        if lane.has_failed:  # later batches are out of order, and refused
             if code is not ErrorCode.NONE:
                 return code
-            raise WriteFailed(f"{lane.where}: a batch was taken although the one before it was not")
+            raise WriteFailed(f"{lane.where}: a batch was accepted although the one before it was not")
         batch = lane.batches[0]
         if code is ErrorCode.NONE or (code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER and batch.times_sent > 1):
             self._acknowledge(lane, batch.stamped, result.base_offset)
@@ -282,12 +281,12 @@ class TransactionWriter:
         written.bytes += stamped.size
         if base_offset >= 0:
             if base_offset <= written.last_offset:
-                raise WriteFailed(f"{lane.where}: offset {base_offset} was given twice; is there another writer?")
+                raise WriteFailed(f"{lane.where}: the broker gave offset {base_offset} twice; is there another writer?")
             written.first_offset = base_offset if written.first_offset < 0 else written.first_offset
             written.last_offset = base_offset + stamped.record_count - 1
 
     def _start_over(self, reason: object) -> None:
-        """Hear what else has been answered, then prepare to send what is left, from the first batch of each lane on."""
+        """Receive the other answers, then prepare to send again from the first unacknowledged batch of each lane."""
         while self._requests:
             try:
                 self._receive_one()

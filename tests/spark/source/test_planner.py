@@ -435,7 +435,7 @@ def test_a_logged_batch_of_a_topic_that_is_another_now_cannot_be_read(cluster: C
     end = plan.next_end(start)
     create_again(cluster, name)
     fill(bootstrap, name, values(9))
-    with pytest.raises(OffsetsOutOfRange, match="deleted, with records of a batch that is still to be read"):
+    with pytest.raises(OffsetsOutOfRange, match="deleted, with records of a batch that has not been read yet"):
         plan.ranges(start, end)
 
 

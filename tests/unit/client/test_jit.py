@@ -35,7 +35,7 @@ try:
 except KernelsUnavailable as error:
     print(error)
 """
-    assert "pip install 'fencepost[spark]'" in run(program)
+    assert "pip install 'fencepost[client]'" in run(program)
 
 
 def test_code_is_compiled_for_this_process_alone_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch):

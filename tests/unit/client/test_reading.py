@@ -181,7 +181,7 @@ def test_a_corrupt_answer_is_an_error_that_names_the_place(world, log):
 def test_bytes_without_a_whole_batch_are_an_error_and_no_endless_loop(world, log):
     cluster, _ = world
     log.batches[0] = (0, log.batches[0][1][:70])
-    with pytest.raises(Malformed, match="hold no whole batch"):
+    with pytest.raises(Malformed, match="contain no complete batch"):
         read(cluster)
 
 
@@ -207,7 +207,7 @@ def test_a_topic_that_was_made_anew_is_not_read_on(world, log):
         return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID} if api_key == FETCH else log(api_key, request)
 
     broker.script = anew
-    with pytest.raises(OffsetsOutOfRange, match="deleted and made anew"):
+    with pytest.raises(OffsetsOutOfRange, match="deleted and created again"):
         list(parts)
 
 

@@ -1,7 +1,7 @@
-"""How much of what is there the next batch takes: the limits, and the wait for enough. Pure.
+"""How much the next batch reads: its limits, and the wait for enough records. Pure.
 
-Spark has no limit that means "at least so much, at most so much, but do not wait longer than that", so the three are
-put together here, as Spark's own Kafka source does it.
+Spark has no read limit that combines a minimum, a maximum and a longest wait. So they are combined here, like in
+Spark's own Kafka source.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from fencepost.wire.terms import TopicPartition
 
 
 def backlog(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Positions:
-    """How many offsets lie between, for each partition of `end`."""
+    """The number of offsets from `start` to `end`, for each partition of `end`."""
     return {where: max(0, offset - start[where]) for where, offset in end.items()}
 
 
 def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], most: int) -> Positions:
-    """The part of the way from `start` to `end` that is about `most` offsets long.
+    """An end that is about `most` offsets after `start`.
 
-    Each partition gets its share by what it holds, and none with records is left out altogether: with more such
-    partitions than `most`, each gets one.
+    `most` is split in proportion to each partition's backlog. Every partition with a backlog gets at least one offset,
+    even if there are more of them than `most`.
     """
     sizes = backlog(start, end)
     total = sum(sizes.values())
@@ -31,11 +31,11 @@ def limited(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, in
 
 @dataclass(slots=True)
 class Gate:
-    """Holds a batch back until there is enough for it, or the last one was long ago. The first is never held back."""
+    """Delays a batch until there is enough for it, or the last batch was too long ago. Never delays the first batch."""
 
     least: int
     max_delay_ms: int
-    opened_ms: int | None = None  #: when the last batch went through
+    opened_ms: int | None = None  #: when the last batch passed
 
     def opens(self, waiting: int, now_ms: int) -> bool:
         long_ago = self.opened_ms is None or now_ms - self.opened_ms >= self.max_delay_ms

@@ -1,4 +1,4 @@
-"""What a batch query reads: both ends are looked up once, when it is planned."""
+"""What a batch query reads. Both ends are resolved once, when the query is planned."""
 
 from fencepost.client.cluster import Cluster
 from fencepost.spark.source.positions import (
@@ -29,7 +29,7 @@ def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
         begin, until = max(start[where], first[where]), min(end[where], high[where])
         if (begin, until) != (start[where], end[where]):
             what = (
-                f"{where} is to be read from offset {start[where]} to {end[where]}, but holds offsets {first[where]} "
+                f"{where} should be read from offset {start[where]} to {end[where]}, but holds offsets {first[where]} "
                 f"to {high[where]}"
             )
             warn_of_loss(options, what)

@@ -1,4 +1,4 @@
-"""What Spark finds under `format("fencepost")`: the schema of its own Kafka source, readers, and the batch writer."""
+"""`format("fencepost")` for Spark: the schema of Spark's own Kafka source, the readers, and the batch writer."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class FencepostDataSource(DataSource):
 
     @one_line()
     def schema(self) -> str:
-        """Called by `load()`: what is wrong with the options is said here, if it can be, rather than in a query."""
+        """Called by `load()`. Raises for wrong options here if possible, rather than when the query runs."""
         check_options(self._given)
         return SCHEMA_WITH_HEADERS if includes_headers(self._given) else SCHEMA
 
@@ -59,7 +59,7 @@ class FencepostDataSource(DataSource):
         return Options(self.options)
 
     def _parse(self, kind: ReadKind, schema: StructType) -> SourceOptions:
-        """A schema of the user's would not change what comes out of Kafka."""
+        """A user's schema would not change what is read from Kafka, so it is refused."""
         names = [field.split()[0] for field in SCHEMA.split(", ")]
         names += ["headers"] if includes_headers(self._given) else []
         if schema.fieldNames() != names:

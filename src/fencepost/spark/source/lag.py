@@ -1,8 +1,8 @@
-"""How far a query is behind its topics, in the three numbers of Spark's own Kafka source.
+"""How far a query is behind its topics, as the three metrics of Spark's own Kafka source.
 
-Spark shows those in a progress as `sources[...].metrics`, which no Python data source can fill: its stream in the JVM
-(`PythonMicroBatchStream`) is not a `ReportsSourceMetrics`. What our source can fill is `latestOffset`, and there the
-planner puts each partition's lag.
+Spark shows them in a progress as `sources[...].metrics`. A Python data source cannot fill that field: its stream in the
+JVM (`PythonMicroBatchStream`) is not a `ReportsSourceMetrics`. But it can fill `latestOffset`, and the planner puts
+each partition's lag there.
 """
 
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """In offsets, which transaction markers and aborted records have too: an upper bound of the records. 0 is exact."""
+    """In offsets. Transaction markers and aborted records count, so it is an upper bound of the records. 0 is exact."""
 
-    partitions: Mapping[TopicPartition, int]  #: each partition's, when the last batch was planned
+    partitions: Mapping[TopicPartition, int]  #: when the last batch was planned
 
     @property
     def min_offsets(self) -> int:
@@ -40,7 +40,7 @@ class Lag:
         return sum(self.partitions.values())
 
     def metrics(self) -> dict[str, str]:
-        """Under the names, and as text, that Spark's own Kafka source gives them."""
+        """With the names and as text, like Spark's own Kafka source."""
         return {
             "minOffsetsBehindLatest": str(self.min_offsets),
             "maxOffsetsBehindLatest": str(self.max_offsets),
@@ -49,7 +49,7 @@ class Lag:
 
 
 def of_query(query: "StreamingQuery") -> Lag | None:
-    """Over all `fencepost` sources; None if the last progress tells of none."""
+    """Over all `fencepost` sources; None if the last progress has none."""
     progress = query.lastProgress
     if progress is None:
         return None
@@ -62,4 +62,4 @@ def _of_source(latest_offset: Any) -> Mapping[TopicPartition, int]:
     try:
         return lag_of(latest_offset)
     except (Malformed, ValueError, TypeError):
-        return {}  # of another kind of source
+        return {}  # another kind of source

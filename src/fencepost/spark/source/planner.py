@@ -1,9 +1,8 @@
 """A stream's offsets from batch to batch.
 
-Lives in the one process that Spark keeps for a stream's planning, and holds its connection. Invariants: a position
-never goes back within one topic; what a batch reads is determined by its start and its end alone, and by its end alone
-if that is the first one (`offsets_json`); if there is nothing new the start is given back as it came, because Spark
-compares texts.
+Lives in the process that Spark keeps for planning a stream, and owns its connection. Invariants: a position never goes
+back within one topic. Start and end determine what a batch reads; for the first batch the end alone does
+(`offsets_json`). If there is nothing new, the start is returned unchanged, because Spark compares texts.
 """
 
 import json
@@ -43,12 +42,12 @@ class StreamPlanner:
         self._now_ms = now_ms
         self._gate = Gate(options.min_offsets or 0, options.max_delay_ms)
         self._target: Positions | None = None  #: where an AvailableNow query ends
-        self._target_topics: Identities = {}  #: of which topics
-        self._seen: Positions = {}  #: the ends of all partitions when they were last asked for
-        self._given: Positions = {}  #: the end of the batch that was given last
+        self._target_topics: Identities = {}  #: the identities of its topics
+        self._seen: Positions = {}  #: the last known ends of all partitions
+        self._given: Positions = {}  #: the end of the last batch
 
     def initial(self) -> SourceOffset:
-        """Where a new query begins. It says so itself, so that an end made from it can."""
+        """Where a new query begins. The offset has `start` set, so that the first batch's end gets it, too."""
         partitions = subscribed_partitions(self._cluster, self._options)
         require_all(self._options, partitions)
         beginning = starting_positions(self._cluster, self._options, partitions)
@@ -58,18 +57,18 @@ class StreamPlanner:
         for where, offset in beginning.positions.items():
             first, last = begin[where], end[where]
             if not first <= offset <= last:
-                self._warn(f"{where} is to be read from offset {offset} on, but holds offsets {first} to {last}")
+                self._warn(f"{where} should be read from offset {offset} on, but holds offsets {first} to {last}")
                 skipped[where] = offset
         found |= {where: min(max(offset, begin[where]), end[where]) for where, offset in skipped.items()}
         return SourceOffset(found, found, self._topics(found), beginning.replaced, skipped)
 
     def freeze(self) -> None:
-        """From now on there is nothing new: the query ends with what is there."""
+        """Fix the end of the query at the current ends of its partitions."""
         self._target = self._ends(subscribed_partitions(self._cluster, self._options))
         self._target_topics = self._topics(self._target)
 
     def next_end(self, start: SourceOffset, *, unlimited: bool = False) -> SourceOffset:
-        """The end of the batch that begins at `start`; `start` itself when there is none."""
+        """The end of the batch that begins at `start`; `start` itself if there is no batch."""
         options = self._options
         partitions = subscribed_partitions(self._cluster, options)
         topics = self._topics(partitions)
@@ -80,7 +79,7 @@ class StreamPlanner:
         replaced = replaced_topics(start.topics, topics)
         for name, was in replaced.items():
             self._warn(replaced_topic(name, was, topics.get(name)))
-        # The positions in a topic that is gone say nothing of the one that has its name now.
+        # Positions in the old topic mean nothing in the new topic of the same name.
         known = {where: offset for where, offset in start.offsets.items() if where.topic not in replaced}
         begin = {**self._first_of_new(known, ends), **known}
         ends = self._without_losses(begin, ends)
@@ -88,32 +87,32 @@ class StreamPlanner:
         if ends == start.offsets and not replaced:
             return start
         if not unlimited:
-            # An AvailableNow query would wait in vain for more than there is.
+            # An AvailableNow query would wait for ever: there will be no more.
             if options.min_offsets and self._target is None and not self._gate.opens(waiting, self._now_ms()):
                 return start
             if options.max_offsets is not None:
                 ends = limited(begin, ends, options.max_offsets)
         self._given = ends
         gone = {name: was for name, was in start.topics.items() if name not in topics}
-        # Of a topic that is gone its identity stays: one that is created under its name later is another.
+        # Keep the identity of a deleted topic: a topic that is created with its name later is another one.
         topics = {**gone, **{name: topics[name] for name in sorted({where.topic for where in ends} & topics.keys())}}
-        # Nothing has been read as long as the start is where the query began.
+        # If the start is where the query began, this ends its first batch.
         if start.start is not None and start.start == start.offsets:
             return SourceOffset(ends, begin, topics, {**start.replaced, **replaced}, start.skipped)
         return SourceOffset(ends, None, topics, replaced)
 
     def report(self) -> dict[str, Any]:
-        """The ends of all partitions, and how far behind them the last batch ends; both in offsets.
+        """The ends of all partitions, and how far behind them the last batch ends, both in offsets.
 
-        An offset may be a transaction's marker or an aborted record, so it is the most that can be left to read; 0
-        means that nothing is.
+        An offset may be a transaction marker or an aborted record, so this is an upper bound of what is left to read. 0
+        is exact.
         """
         lag = {where: max(0, end - self._given[where]) for where, end in self._seen.items() if where in self._given}
         new = {where: end for where, end in self._seen.items() if where not in self._given}
         return {**positions_as_dict(self._seen), LAG_KEY: positions_as_dict({**lag, **new})}
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
-        """What lies between: the end says where it began if the query began there."""
+        """The ranges from `start` to `end`. The end of a query's first batch has its own start."""
         if start == end:
             return []
         begin = end.start
@@ -137,12 +136,12 @@ class StreamPlanner:
         return end_of(self._cluster, self._options, partitions) if partitions else {}
 
     def _topics(self, partitions: Iterable[TopicPartition]) -> Identities:
-        """What these partitions belong to, by the metadata that was read last."""
+        """The topics' identities, by the last metadata."""
         names = {where.topic for where in partitions}
         return {name: identity_of(self._cluster.topic(name)) for name in sorted(names)}
 
     def _still_there(self, end: SourceOffset) -> Positions:
-        """Without partitions that were deleted after the batch was logged; that is an error or a warning."""
+        """Without partitions that were deleted after Spark logged the batch. That is an error or a warning."""
         ends = end.offsets
         known = self._cluster.refresh({where.topic for where in ends}, missing_ok=True) if ends else {}
         other = replaced_topics(end.topics, {name: identity_of(topic) for name, topic in known.items()})
@@ -153,11 +152,11 @@ class StreamPlanner:
         )
         if gone:
             names = ", ".join(str(where) for where in gone)
-            self._warn(f"{names}: deleted, with records of a batch that is still to be read")
+            self._warn(f"{names}: deleted, with records of a batch that has not been read yet")
         return {where: offset for where, offset in ends.items() if where not in gone}
 
     def _first_of_new(self, start: Positions, ends: Positions) -> Positions:
-        """Partitions that were made after the query began are read from their first record."""
+        """Partitions that were created after the query began are read from their first record."""
         new = [where for where in ends if where not in start]
         found = begin_of(self._cluster, new) if new else {}
         for where, offset in found.items():
@@ -166,11 +165,11 @@ class StreamPlanner:
         return found
 
     def _without_losses(self, begin: Positions, ends: Positions) -> Positions:
-        """`ends` as they are safe to give; what is lost is an error or a warning."""
+        """`ends` without those that would go back. Lost records are an error or a warning."""
         gone = sorted(where for where in begin if where not in ends)
         if gone:
             names = ", ".join(str(where) for where in gone)
-            self._warn(f"{names}: gone, with what was not read yet; the topic was deleted or is subscribed no more")
+            self._warn(f"{names}: gone, perhaps with unread records; the topic was deleted or is no longer subscribed")
         ends = self._not_backwards(begin, ends)
         ahead = [where for where, offset in ends.items() if begin[where] < offset]
         first = begin_of(self._cluster, ahead) if ahead else {}
@@ -178,12 +177,12 @@ class StreamPlanner:
             if begin[where] < offset:
                 self._warn(
                     f"{where}: the records from offset {begin[where]} to {min(offset, ends[where])} were deleted, by "
-                    f"retention for instance, before they were read; it begins at offset {offset} now"
+                    f"retention for instance, before they were read; the partition begins at offset {offset} now"
                 )
         return ends
 
     def _not_backwards(self, begin: Positions, ends: Positions) -> Positions:
-        """A partition that ends before the position was made anew, unless the rest is still in open transactions."""
+        """A partition that ends before our position was created again, unless the rest is in open transactions."""
         behind = [where for where, offset in ends.items() if offset < begin[where]]
         if not behind:
             return ends
@@ -194,8 +193,8 @@ class StreamPlanner:
                 ends[where] = begin[where]
             else:
                 self._warn(
-                    f"{where}: it was read up to offset {begin[where]} and ends at {high[where]} now; its topic was "
-                    "deleted and made anew, or its last records were lost"
+                    f"{where} was read up to offset {begin[where]} and ends at {high[where]} now; its topic was "
+                    "deleted and created again, or its last records were lost"
                 )
         return ends
 
@@ -204,6 +203,6 @@ class StreamPlanner:
 
 
 def lag_of(latest_offset: Mapping[str, Any] | str | None) -> Positions:
-    """How far behind a query is, from a progress's `sources[...].latestOffset`. Empty where that says nothing."""
+    """Each partition's lag, from a progress's `sources[...].latestOffset`. Empty if that has none."""
     found = json.loads(latest_offset) if isinstance(latest_offset, str) else latest_offset
     return parse_numbers(found[LAG_KEY]) if found and LAG_KEY in found else {}

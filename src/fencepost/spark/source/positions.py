@@ -1,7 +1,7 @@
 """Which partitions are read, and where reading begins and ends in each.
 
-Everything here asks the cluster and remembers nothing. What a user asked for either leads to one offset per partition
-or raises an error that says what does not fit.
+Everything here asks the cluster and keeps no state. The user's options give one offset per partition, or an error that
+says what does not fit.
 """
 
 import logging
@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where reading begins, and the former identity of topics that have been created again since they were read."""
+    """Where reading begins, and the former identities of topics that were created again since they were read."""
 
     positions: Positions
     replaced: Identities = field(default_factory=dict)
 
 
 def subscribed_partitions(cluster: Cluster, options: SourceOptions) -> list[TopicPartition]:
-    """All that are there now. Topics that do not exist are left out; `require_all` tells which."""
+    """All that exist now, without missing topics; `require_all` reports those."""
     subscription = options.subscription
     if subscription.assigned:
         names = {where.topic for where in subscription.assigned}
@@ -51,7 +51,7 @@ def subscribed_partitions(cluster: Cluster, options: SourceOptions) -> list[Topi
 
 
 def require_all(options: SourceOptions, found: Iterable[TopicPartition]) -> None:
-    """A query begins only when everything it names exists: a topic that is made later could lose its beginning."""
+    """Everything that a query names must exist when it begins: a topic created later could lose its first records."""
     there = set(found)
     subscription = options.subscription
     missing = sorted(set(subscription.topics) - {where.topic for where in there})
@@ -71,15 +71,15 @@ def starting_positions(cluster: Cluster, options: SourceOptions, partitions: lis
 
 
 def ending_positions(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Positions:
-    """Where no record is as young as the time that was asked for, everything is read."""
+    """If no record is at or after the given time, the partition is read to its end."""
     return _resolve(cluster, options, options.end, partitions, "ending", Edge.LATEST)
 
 
 def data_loss(options: SourceOptions, what: str) -> str:
-    """What was lost, as a text to log; raised unless the user has said that this is all right."""
+    """What was lost, as text for the log. Raises OffsetsOutOfRange unless failOnDataLoss is false."""
     if options.on_data_loss is OnDataLoss.FAIL:
-        raise OffsetsOutOfRange(f"{what}. To go on with what is left, set the option failOnDataLoss to false")
-    return f"{what}; going on with what is left (failOnDataLoss is false)"
+        raise OffsetsOutOfRange(f"{what}. To continue with what is left, set the option failOnDataLoss to false")
+    return f"{what}; continuing with what is left (failOnDataLoss is false)"
 
 
 def warn_of_loss(options: SourceOptions, what: str) -> None:
@@ -95,7 +95,7 @@ def end_of(cluster: Cluster, options: SourceOptions, partitions: Iterable[TopicP
 
 
 def high_watermarks(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Positions:
-    """Where partitions end for those who see open transactions too."""
+    """The ends for readers that also see open transactions."""
     return latest(cluster, partitions, Isolation.READ_UNCOMMITTED)
 
 
@@ -135,13 +135,13 @@ def _at_times(
         where = unmatched[0]
         raise ConfigError(
             f"no offset matched from request of topic-partition {where} and timestamp {times_ms[where]}. To begin at "
-            "the end there, set the option startingOffsetsByTimestampStrategy to latest"
+            "the end of such a partition, set the option startingOffsetsByTimestampStrategy to latest"
         )
     return _fill(cluster, options, {where: LATEST if offset is None else offset for where, offset in found.items()})
 
 
 def _fill(cluster: Cluster, options: SourceOptions, wanted: Mapping[TopicPartition, int]) -> Positions:
-    """Put real offsets in the place of EARLIEST and LATEST."""
+    """Replace EARLIEST and LATEST by offsets."""
     first = [where for where, offset in wanted.items() if offset == EARLIEST]
     last = [where for where, offset in wanted.items() if offset == LATEST]
     known = {**(begin_of(cluster, first) if first else {}), **(end_of(cluster, options, last) if last else {})}
@@ -161,18 +161,18 @@ def _listed(partitions: Iterable[TopicPartition]) -> str:
 
 
 def replaced_topic(topic: str, was: Identity, now: Identity | None) -> str:
-    """What to say of a topic that was deleted and created again."""
+    """The message about a topic that was deleted and created again."""
     return (
         f"topic {topic!r} was deleted and created again since it was read ({describe(was)}, now {describe(now)}): "
-        "the offsets that were read belong to the old topic"
+        "the known offsets belong to the old topic"
     )
 
 
 def _committed(cluster: Cluster, options: SourceOptions, partitions: list[TopicPartition]) -> Beginning:
-    """What the group has committed; else what the pipeline's ledger says, because a group's offsets expire.
+    """The group's committed offsets, else those of the pipeline's ledger, because a group's offsets expire.
 
-    An offset that a sink committed counts for the topic that the ledger names, and for no later one of the same name.
-    One that somebody has set since then counts.
+    An offset that a sink committed is only valid for the topic in the ledger, not for a later one of the same name. An
+    offset that a user has set since then is valid.
     """
     from fencepost.spark import ledger
 

@@ -1,8 +1,8 @@
 """The options of a read: names, defaults, precedence and refusals of Spark's Kafka source, and a few of our own.
 
-Alone turns text into `SourceOptions`; nothing behind it sees an option's name again. Our own: `startingOffsets` may be
-`committed` (with `kafka.group.id`, also spelled `pipeline`), and is that by default for a stream with `pipeline`, an
-option that Spark's source does not have; `kafka.isolation.level` is read_committed by default.
+Owns the way from text to `SourceOptions`; no other code uses an option's name. Our own: `startingOffsets` may be
+`committed` (with `kafka.group.id`, also spelled `pipeline`). That is the default for a stream with `pipeline`, an
+option that Spark's source does not have. `kafka.isolation.level` is read_committed by default.
 """
 
 import enum
@@ -39,15 +39,15 @@ KNOWN = (
     "minOffsetsPerTrigger",
     "minPartitions",
     "pipeline",
-    # Spark's, about a Java consumer that does not exist here: accepted, without effect.
+    # Spark's options for its Java consumer: accepted, without effect.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
 )
 DEFAULT_MAX_DELAY_MS = 15 * 60_000
-#: Spark's source has no limit: the first batch on a topic that is old reads all of it, in what would be one
-#: transaction, which can only last so long.
+#: Spark's source has no limit. Then the first batch on an old topic would read all of it in one transaction, which
+#: would exceed its timeout.
 DEFAULT_MAX_OFFSETS = 1_000_000
 TIMES_EXAMPLE = '{"topic": {"0": 1700000000000}}'
 
@@ -60,7 +60,7 @@ class ReadKind(enum.Enum):
 class Edge(enum.Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
-    COMMITTED = "committed"  #: what a group has committed
+    COMMITTED = "committed"  #: a group's committed offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ Bound = Edge | AtOffsets | AtTimes
 
 
 class WithoutMatch(enum.Enum):
-    """Where to begin when no record is as young as the time that was asked for."""
+    """Where to begin if no record is at or after the given time."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -88,7 +88,7 @@ class WithoutMatch(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Exactly one of these is there."""
+    """Exactly one of these is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -116,14 +116,14 @@ class SourceOptions:
 
 
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
-    """ConfigError for what is missing, unknown or contradicts itself."""
+    """Raises ConfigError for options that are missing, unknown or contradictory."""
     given.refuse_unknown(KNOWN, "the source 'fencepost'")
     kafka = given.kafka()
     start, end = _starting(given, kind), _ending(given, kind)
     group = _group(given)
     most, least = _limits(given, kind)
     if start is Edge.COMMITTED and group is None:
-        raise ConfigError("startingOffsets = 'committed' needs the group whose offsets to use: option 'kafka.group.id'")
+        raise ConfigError("startingOffsets = 'committed' needs the group with the offsets: set option 'kafka.group.id'")
     return SourceOptions(
         client=client_settings(given),
         subscription=_subscription(given),
@@ -145,7 +145,7 @@ def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
 
 
 def check_options(given: Options) -> None:
-    """ConfigError for what is wrong in batches and in streams: at `load()` it is not known which it will be."""
+    """Raises ConfigError for what is wrong both in a batch and in a stream. `load()` does not know which it will be."""
     errors = []
     for kind in ReadKind:
         try:
@@ -227,7 +227,7 @@ def _ending(given: Options, kind: ReadKind) -> Bound:
 
 
 def _bound(given: Options, names: tuple[str, str, str], edges: tuple[Edge, ...], default: Edge) -> Bound:
-    """One time for all partitions goes before a time for each, and that before offsets, as in Spark."""
+    """As in Spark: one time for all partitions wins over a time for each, and that over offsets."""
     one_time, times, offsets = names
     every_ms = given.integer(one_time, lowest=0)
     if every_ms is not None:
@@ -284,7 +284,7 @@ def _limits(given: Options, kind: ReadKind) -> tuple[int | None, int | None]:
 def _group(given: Options) -> str | None:
     group, pipeline = given.text("kafka.group.id"), given.text("pipeline")
     if group and pipeline and group != pipeline:
-        raise ConfigError(f"options 'kafka.group.id' ({group!r}) and 'pipeline' ({pipeline!r}) mean the same: give one")
+        raise ConfigError(f"options 'kafka.group.id' ({group!r}) and 'pipeline' ({pipeline!r}) mean the same: set one")
     return group or pipeline or None
 
 
@@ -294,7 +294,7 @@ def _isolation(given: Options) -> Isolation:
 
 
 def _fetch_bytes(given: Options, kafka: dict[str, str]) -> int:
-    """The smaller of Kafka's two limits, of those that are given."""
+    """The smaller of Kafka's two limits, if given."""
     names = [name for name in ("fetch.max.bytes", "max.partition.fetch.bytes") if name in kafka]
     sizes = [given.integer(f"kafka.{name}", lowest=1024) for name in names]
     return min((size for size in sizes if size is not None), default=DEFAULT_FETCH_BYTES)

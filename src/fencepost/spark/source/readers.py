@@ -1,8 +1,7 @@
 """Spark's interfaces for readers: planning in the driver's helper processes, reading in the workers.
 
-A reader is pickled into every task, so it holds its options and nothing else; what it needs beyond (a cluster, a
-planner) is made where it is used and kept there. Whatever Spark calls here tells an error of ours in one line
-(`plain_errors`).
+A reader is pickled into every task, so it holds only its options. Clusters and planners are made where they are used.
+Every method that Spark calls reports our errors in one line (`plain_errors`).
 """
 
 import logging
@@ -55,7 +54,7 @@ class BatchReader(DataSourceReader):
 
         with Cluster(self._options.client) as cluster:
             ranges = batch_ranges(cluster, self._options)
-        # Spark takes no partitions at all for one without a value.
+        # Spark takes an empty list for one partition without a value.
         return _partitions(ranges, self._options) or [RangesPartition([])]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -77,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plan().initial().as_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Tells the engine that there are limits; `latestOffset` holds both, whichever of them is named here."""
+        """Tells Spark that there is a limit. `latestOffset` applies all of them, whichever is returned here."""
         if self._options.max_offsets is not None:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets is not None:
@@ -119,10 +118,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """In the place of a stream's reader that cannot be made: raises the reason when it is first asked for something.
+    """Replaces a stream reader that cannot be made, and raises the reason when Spark first calls it.
 
-    The process that Spark keeps for a stream loses an error that is raised earlier: it goes on to stop the reader that
-    it did not get, and reports an UnboundLocalError.
+    An error raised earlier is lost: Spark's process for the stream then stops the reader that it did not get, and
+    reports an UnboundLocalError.
     """
 
     def __init__(self, reason: FencepostError) -> None:
@@ -157,7 +156,7 @@ def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[Input
 
 
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
-    """The records as Arrow batches, straight from the decoder."""
+    """The records as Arrow batches."""
     if isinstance(partition, RangesPartition):
         with one_line():
             for each in partition.ranges:
@@ -169,7 +168,7 @@ def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
 
     cluster = cluster_for(patient(options.client))
     try:
-        if cluster.topic(wanted.where.topic).id != wanted.topic_id:  # what this worker knew is older than the plan
+        if cluster.topic(wanted.where.topic).id != wanted.topic_id:  # this worker's metadata is older than the plan
             cluster.forget_topic(wanted.where.topic)
         yield from read_range(
             cluster,
@@ -182,5 +181,5 @@ def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
             batch_bytes=ARROW_BATCH_BYTES,
             fetch_bytes=options.fetch_bytes,
         )
-    except (OffsetsOutOfRange, TopicNotFound) as error:  # the latter, and a topic made anew, even when skipping
+    except (OffsetsOutOfRange, TopicNotFound) as error:  # a deleted or recreated topic, even with SKIP
         logger.warning("%s", data_loss(options, str(error)))

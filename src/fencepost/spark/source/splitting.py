@@ -1,8 +1,8 @@
 """Ranges of offsets to tasks. Pure.
 
-One task reads one partition's range, as long as nothing else is asked for: records of one key lie in one partition, so
-they stay in order. `minPartitions` and `maxRecordsPerPartition` split ranges and give that up. A batch that is small as
-a whole is one task: starting a task costs more than reading some hundred records.
+By default one task reads one partition's range. Records of one key are in one partition, so they stay in order.
+`minPartitions` and `maxRecordsPerPartition` split ranges and lose that order. A small batch is one task: starting a
+task costs more than reading some hundred records.
 """
 
 import itertools
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fencepost.wire.terms import TopicPartition
 
-#: A batch with at most so many offsets is read by one task.
+#: One task reads a batch of up to this many offsets.
 SMALL_BATCH_OFFSETS = 2_000
 
 
@@ -30,7 +30,7 @@ class OffsetRange:
 def plan_tasks(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[list[OffsetRange]]:
-    """What each task reads."""
+    """The ranges of each task."""
     wanted = [each for each in ranges if each.size > 0]
     if not wanted:
         return []
@@ -44,14 +44,14 @@ def plan_tasks(
 
 
 def divide(given: OffsetRange, parts: int) -> list[OffsetRange]:
-    """In `parts` of about the same size."""
+    """Split into `parts` of about the same size."""
     parts = max(1, min(parts, given.size))
     bounds = [given.start + given.size * part // parts for part in range(parts + 1)]
     return [OffsetRange(given.where, first, last, given.topic_id) for first, last in itertools.pairwise(bounds)]
 
 
 def _spread(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
-    """Split the large ones by their share of the whole, so that about `at_least` come out."""
+    """Split the large ranges in proportion to their size, so that there are about `at_least`."""
     total = sum(each.size for each in ranges)
     whole = {each for each in ranges if _parts(each.size, total, at_least) == 1}
     left_total = total - sum(each.size for each in whole)

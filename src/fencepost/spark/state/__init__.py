@@ -5,7 +5,8 @@
 `plan`         a step as Spark operations: rows to the owner of their key, changes and outputs to records
 `stage`        what the owner does: bring the cache up to date, look up, call the function
 `cache`        what is committed, on a local disk; can be lost at any time
-`changelog`    the topic: its name, its partitions, up to where it counts
+`values`       the JSON values of the changelog as Arrow columns
+`changelog`    the topic: its name, its partitions, its ends
 =============  =======================================================================================================
 """
 

@@ -1,12 +1,12 @@
-"""What is committed of one changelog partition, on a local disk: key to value, and the offset up to which it holds.
+"""The committed records of one changelog partition, on a local disk: key to value, and the offset that it has reached.
 
-Invariant: it holds committed changelog records only, all of them before its offset, and nothing else ever writes it. So
-it is never wrong, only behind; it may lie on any machine, be deleted at any time, and is brought up to date by reading
-the tail of the changelog. Values are kept as they are in the topic.
+Invariant: it holds only committed changelog records, all of those before its offset, and nothing else writes it. So it
+is never wrong, only behind. It may be deleted at any time, and catches up by reading the tail of the changelog. Values
+are stored as they are in the topic.
 
-A store of LMDB for each partition, in `<directory>/<topic id>/<partition>`. It is written without waiting for the disk,
-which is safe when a process dies and is not when the machine does: so it is named by the machine's boot as well, and
-begun anew after the next one. Layout version 1, part of the path; whoever changes the layout raises it.
+Each partition has an LMDB store in `<directory>/<version>/<boot>/<topic id>/<partition>`. Writes do not wait for the
+disk. That is safe if a process dies, but not if the machine does. So the machine's boot id is part of the path, and the
+next boot starts with an empty cache. A change of the layout needs a new version.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ LAYOUT = "v1"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 #: An address range, not memory and not disk.
 MAP_BYTES_MAX = 1 << 38 if struct.calcsize("P") == 8 else 1 << 30
-#: Applied in one transaction; what is lost of a rebuild when it is interrupted.
+#: Applied in one LMDB transaction; an interrupted rebuild loses at most this many.
 RECORDS_PER_TRANSACTION = 100_000
 #: LMDB takes keys of up to 511 bytes.
 KEY_BYTES_MAX = 500
 
 _POSITION = b"\0position"
 _OFFSET = struct.Struct("<q")
-#: Before every key, so that none can be the position's.
+#: Before every key, so that no key can be the position's.
 _KEY, _LONG_KEY = b"k", b"l"
 
 _open: dict[str, "Cache"] = {}
@@ -48,7 +48,7 @@ def default_directory() -> str:
 
 
 def cache_for(directory: str, topic_id: str, partition: int) -> "Cache":
-    """The process's cache of a partition: LMDB must not be opened twice in one."""
+    """This process's cache of a partition. A process must not open an LMDB store twice."""
     boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else "unknown"
     base = Path(directory) / LAYOUT
     path = str(base / boot / topic_id / str(partition))
@@ -72,15 +72,15 @@ class Cache:
 
     @property
     def position(self) -> int:
-        """The offset before which all is applied; -1 when nothing is."""
+        """All records before this offset are applied; -1 if none are."""
         with self._environment.begin(buffers=True) as transaction:
             found = transaction.get(_POSITION)
             return -1 if found is None else int(_OFFSET.unpack(found)[0])
 
     def catch_up(self, cluster: Cluster, where: TopicPartition, end: int) -> int:
-        """Apply what is committed before `end`, waiting for transactions being ended. Gives the number of records."""
+        """Apply the committed records before `end`; waits for transactions that are ending. Returns their number."""
         position, count = self.position, 0
-        if position > end:  # the log has lost its end, as it may after an unclean election: so must we
+        if position > end:  # the log lost its last records, in an unclean leader election for instance
             self._clear()
             position = -1
         if position < 0:
@@ -101,8 +101,8 @@ class Cache:
         return count + len(keys)
 
     def _apply(self, start: int, end: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Records of `start` to before `end`, in their order. Another process may have been faster: then it is done."""
-        last = dict(zip(keys, values, strict=True))  # of several records of a key the last one counts
+        """Records from `start` to before `end`, in order. Does nothing if another process has applied them."""
+        last = dict(zip(keys, values, strict=True))  # the last record of a key counts
         with self._environment.begin(write=True) as transaction:
             found = transaction.get(_POSITION)
             if found is not None and _OFFSET.unpack(found)[0] >= end:
@@ -119,7 +119,7 @@ class Cache:
             transaction.drop(self._environment.open_db(txn=transaction), delete=False)
 
     def get(self, keys: Iterable[bytes]) -> list[bytes | None]:
-        """The value of each key, None where there is none."""
+        """The value of each key, or None."""
         names = [_name(key) for key in keys]
         with self._environment.begin() as transaction, transaction.cursor() as cursor:
             found = dict(cursor.getmulti(names))
@@ -130,5 +130,5 @@ class Cache:
 
 
 def _name(key: bytes) -> bytes:
-    """Under which a key is kept: itself, or its digest if LMDB would not take it."""
+    """The key in LMDB: the key itself, or its digest if it is too long for LMDB."""
     return _KEY + key if len(key) <= KEY_BYTES_MAX else _LONG_KEY + hashlib.sha256(key).digest()

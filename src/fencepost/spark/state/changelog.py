@@ -1,8 +1,8 @@
-"""The changelog topic of a step: where it is, how many partitions it has, and up to where it counts.
+"""The changelog topic of a step: its identity, its partitions, and its ends.
 
-A key belongs to a partition by its hash, so the number of partitions is part of the state: a topic that was given more
-of them would hide the old state of most keys, and is refused; so is a topic that was deleted and created again. The
-ledger remembers the number and which topic it was.
+A key's hash gives its partition, so the number of partitions is part of the state. With more partitions, most keys
+would look for their state in the wrong one. So a topic with another number of partitions is refused, and so is a topic
+that was deleted and created again. The ledger holds the number and the topic's identity.
 """
 
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ class Changelog:
     """A changelog at one moment."""
 
     topic: str
-    topic_id: str  #: names its cache: a topic that was deleted and created again is another one
+    topic_id: str  #: part of the cache's path, because a topic that was created again is another topic
     identity: Identity
-    ends: Mapping[int, int]  #: for each partition; everything before it counts, once it is known to be committed
+    ends: Mapping[int, int]  #: by partition; committed records before them are the state
 
     @property
     def partitions(self) -> int:
@@ -40,16 +40,16 @@ def changelog_name(pipeline: str, step: str) -> str:
 def look(
     cluster: Cluster, topic: str, partitions: int, configs: Mapping[str, str], remembered: ChangelogEntry | None
 ) -> Changelog:
-    """The changelog as it is now, made if it is not there. For whoever has just fenced all other writers.
+    """The changelog as it is now; creates it if it does not exist. All other writers must have been fenced.
 
-    The ends are those of the log, not of what is committed: Kafka answers a commit before its markers are everywhere,
-    and what has been committed must be seen. Whoever reads waits for the markers.
+    The ends are high watermarks, not last stable offsets: Kafka answers a commit before its markers are everywhere, and
+    what has been committed must be read. Readers wait for the markers.
     """
     if not cluster.refresh([topic], missing_ok=True):
         if remembered is not None:
             raise BatchRefused(
-                f"topic {topic!r} held this pipeline's state and is gone. Nothing was written. Restore it; or, to "
-                "begin with empty state, use a pipeline of another name"
+                f"topic {topic!r} held this pipeline's state and is gone. Nothing was written. Restore the topic; or, "
+                "to begin with empty state, give the pipeline another name"
             )
         create_topics(cluster, {topic: NewTopic(partitions, configs={**CONFIGS, **configs})})
     found = cluster.refresh([topic])[topic]
@@ -57,14 +57,14 @@ def look(
     if remembered is not None and is_other(remembered.topic, identity):
         raise BatchRefused(
             f"topic {topic!r} held this pipeline's state ({describe(remembered.topic)}) and was deleted and created "
-            f"again ({describe(identity)}). Nothing was written. To begin with empty state, use a pipeline of another "
+            f"again ({describe(identity)}). Nothing was written. To begin with empty state, give the pipeline another "
             "name"
         )
     if remembered is not None and len(found.partitions) != remembered.partitions:
         raise BatchRefused(
             f"topic {topic!r} holds state in {remembered.partitions} partitions and has {len(found.partitions)} now: "
             "keys would be looked for in the wrong ones. Nothing was written. Copy the state into a topic with the old "
-            "number"
+            "number of partitions"
         )
     where = [TopicPartition(topic, partition) for partition in found.partitions]
     ends = latest(cluster, where, Isolation.READ_UNCOMMITTED)

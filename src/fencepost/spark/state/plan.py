@@ -1,6 +1,6 @@
 """A stateful step as Spark operations on a micro-batch: rows to the owner of their key, changes and outputs to records.
 
-For use inside the sink, because only there is it certain up to where the state counts: after fencing, before writing.
+Only for use inside the sink: after fencing and before writing, the committed end of the state is certain.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class State:
     def __init__(
         self, cluster: Cluster, pipeline: str, directory: str, remembered: Mapping[str, ChangelogEntry]
     ) -> None:
-        """`remembered` is what the ledger knows of each step's changelog."""
+        """`remembered` are the changelogs in the ledger, by step."""
         self._cluster = cluster
         self._pipeline = pipeline
         self._directory = directory
@@ -35,16 +35,16 @@ class State:
         self._kept: list[DataFrame] = []
 
     def update(self, rows: "DataFrame", step: StatefulStep) -> "DataFrame":
-        """The records that the step makes of these rows: its outputs, and the changes of its state.
+        """The records that the step makes of these rows: its outputs and its changes of state.
 
-        All of them have to be among the records of the batch, as they are.
+        All of them must be among the records of the batch, unchanged.
         """
         from pyspark.sql import functions as sql
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
         if step.name in self.changelogs:
-            raise ConfigError(f"step {step.name!r} is used twice in one batch: a key has one new state")
+            raise ConfigError(f"step {step.name!r} is used twice in one batch: a key can only have one new state")
         _check_columns(rows, step)
         log = self._changelog(step, rows.sparkSession.sparkContext.defaultParallelism)
         state, output = _schema(step.state), _schema(step.output)
@@ -58,17 +58,17 @@ class State:
         return done.select(*_record(step, output.names, log.topic))
 
     def keep(self, rows: "DataFrame") -> "DataFrame":
-        """These rows, computed once for all that is made of them in this batch.
+        """These rows, computed once for all their uses in this batch.
 
-        Not for `spark.sql("… {rows}", rows=kept)`: that makes a view and drops it again, and with a view Spark drops
-        what it kept of the same plan. Use methods of the DataFrame.
+        Not for `spark.sql("… {rows}", rows=kept)`: that makes a view and drops it again, and then Spark drops the kept
+        rows, too. Use methods of the DataFrame.
         """
         kept = rows.persist()
         self._kept.append(kept)
         return kept
 
     def release(self) -> None:
-        """The attempt is over: what was kept for it is not needed any more."""
+        """The attempt is over: drop the rows that were kept for it."""
         for rows in self._kept:
             rows.unpersist()
         self._kept.clear()
@@ -86,15 +86,15 @@ def _schema(ddl: str) -> "StructType":
 
     found = StructType.fromDDL(ddl) if ddl.strip() else StructType()
     if not isinstance(found, StructType):
-        raise ConfigError(f"a schema is written like 'purchases long, amount double', not {ddl!r}")
+        raise ConfigError(f"a schema must look like 'purchases long, amount double', not {ddl!r}")
     return found
 
 
 def _owner(partitions: int) -> "Column":
-    """The changelog partition of a key. Never to be changed: old state would not be found again.
+    """The changelog partition of a key. Must never change, or old state would not be found.
 
-    Spark's own hash, not Kafka's: it runs where the rows are, before they go to Python, and tables bucketed by it are
-    the reason why Spark cannot change it either. The partition is written beside the key, so Kafka's does not matter.
+    It is Spark's hash, not Kafka's: it runs in the JVM, before rows go to Python. Spark cannot change it either,
+    because tables are bucketed by it. Records carry their partition, so Kafka's partitioner does not matter.
     """
     from pyspark.sql import functions as sql
 
@@ -130,6 +130,8 @@ def _record(step: StatefulStep, output: list[str], topic: str) -> list[Any]:
 def _check_columns(rows: "DataFrame", step: StatefulStep) -> None:
     missing = [name for name in step.keys if name not in rows.columns]
     if missing:
-        raise ConfigError(f"step {step.name!r} is keyed by {', '.join(missing)}, and the rows have {rows.columns}")
+        raise ConfigError(
+            f"step {step.name!r} needs the key columns {', '.join(missing)}, but the rows only have {rows.columns}"
+        )
     if taken := {KEY, PARTITION, STATE} & set(rows.columns):
-        raise ConfigError(f"columns {', '.join(sorted(taken))} are the state's own")
+        raise ConfigError(f"the column names {', '.join(sorted(taken))} are reserved for the state")

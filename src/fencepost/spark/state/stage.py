@@ -1,7 +1,7 @@
 """What the owner of a changelog partition does with a batch: catch up, look up, call the step's function.
 
-It writes nothing. What it gives are rows of two kinds: changes (`KEY` is set), which become records of the changelog,
-and outputs. Both go through the sink like any others, so they are in the same transaction or nowhere.
+It writes nothing. It returns rows of two kinds: changes (`KEY` is set), which become records of the changelog, and
+outputs. Both go through the sink like any other rows, so they are in the same transaction.
 """
 
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ class StateStage:
     def _changes(self, partition: int, names: Any, updated: Updated) -> Iterator[Any]:
         state = self._cast(updated.state, self.state_schema, "state")
         if len(state) != len(names):
-            raise WriteFailed(f"step {self.step.name!r} gave {len(state)} states for {len(names)} keys")
+            raise WriteFailed(f"step {self.step.name!r} returned {len(state)} states for {len(names)} keys")
         columns = [column.combine_chunks() for column in state.columns]
         is_gone = np.logical_and.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
         struct = pa.StructArray.from_arrays(columns, fields=list(self.state_schema), mask=pa.array(is_gone))
@@ -78,7 +78,7 @@ class StateStage:
             yield from self._whole(self._cast(updated.output, self.output_schema, "output"))
 
     def _whole(self, part: Any) -> Iterator[Any]:
-        """With all columns of the result, those that `part` lacks as nulls."""
+        """With all columns of the result; those that `part` lacks are null."""
         schema = self.result_schema()
         columns = [
             part.column(field.name).cast(field.type)
@@ -95,8 +95,8 @@ class StateStage:
     def _cast(self, table: Any, schema: Any, what: str) -> Any:
         missing = [name for name in schema.names if name not in table.schema.names]
         if missing:
-            raise WriteFailed(f"step {self.step.name!r} gave a {what} without {', '.join(missing)}")
+            raise WriteFailed(f"step {self.step.name!r} returned {what} without the columns {', '.join(missing)}")
         try:
             return table.select(schema.names).cast(schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise WriteFailed(f"step {self.step.name!r} gave a {what} that is not of its schema: {error}") from None
+            raise WriteFailed(f"step {self.step.name!r} returned {what} of another schema: {error}") from None

@@ -1,7 +1,7 @@
-"""What a user writes of a stateful step: its key, its state, its outputs, and the function from old to new.
+"""A stateful step as the user writes it: its key, its state, its outputs, and the function from old to new state.
 
 The function is called once for each changelog partition and micro-batch, not once for each key. It gets the distinct
-keys, their old state, and the new rows with the number of their key; it gives the new state of those keys, and rows::
+keys, their old state, the new rows and the key of each row. It returns the new state of those keys, and output rows::
 
     def update(given: Keyed) -> Updated:
         bought = np.bincount(given.index, minlength=len(given.keys))
@@ -9,7 +9,7 @@ keys, their old state, and the new rows with the number of their key; it gives t
         state = pa.table({"purchases": before + bought})
         return Updated(state, given.keys.append_column("purchases", state.column(0)))
 
-It must be a function of what it is given and of nothing else: Spark may call it twice for one batch.
+The result must only depend on the arguments: Spark may call the function twice for one batch.
 """
 
 import re
@@ -26,15 +26,15 @@ class Keyed(NamedTuple):
     """What the function gets. Tables are Arrow's."""
 
     keys: Any  #: the distinct keys, a column for each of the step's key columns
-    old: Any  #: the state of each of them, in the same order; all columns null where there is none
+    old: Any  #: the state of each key, in the same order; all columns are null for a new key
     rows: Any  #: the new rows, in the order of their partitions
-    index: Any  #: for each row the number of its key: a NumPy array of int32
+    index: Any  #: `index[i]` is the position in `keys` of row i's key; a NumPy array of int32
 
 
 class Updated(NamedTuple):
-    """What the function gives."""
+    """What the function returns."""
 
-    state: Any  #: a table with a row for each of `keys`; a row of nulls only takes the key out of the state
+    state: Any  #: a table with a row for each of `keys`; if all columns are null, the key is removed
     output: Any = None  #: a table of any number of rows, or None
 
 
@@ -43,10 +43,10 @@ Update = Callable[[Keyed], Updated]
 
 @dataclass(frozen=True, slots=True)
 class StatefulStep:
-    """`state` and `output` are schemas as Spark writes them, "purchases long, amount double".
+    """`state` and `output` are Spark schemas such as "purchases long, amount double".
 
-    Output rows become records for `topic`. Their `key` and `value` are SQL expressions over the output's columns;
-    without them the key is the step's key, as far as the output has it, and the value all columns as JSON.
+    Output rows become records for `topic`. `key` and `value` are SQL expressions over the output's columns. The default
+    key is the step's key columns, if the output has them, and the default value is all columns as JSON.
     """
 
     name: str
@@ -54,16 +54,16 @@ class StatefulStep:
     state: str
     update: Update
     output: str = ""
-    topic: str = ""  #: a topic's name, or an SQL expression where it begins with "="
+    topic: str = ""  #: a topic's name, or an SQL expression if it begins with "="
     key: str = ""
     value: str = ""
-    partitions: int = 0  #: of the changelog when it is made; the parallelism of Spark unless given
-    configs: dict[str, str] = field(default_factory=dict)  #: of the changelog when it is made
+    partitions: int = 0  #: of the changelog when it is created; default: Spark's parallelism
+    configs: dict[str, str] = field(default_factory=dict)  #: of the changelog when it is created
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
-            raise ConfigError(f"a step's name is a part of its topic's name, and {self.name!r} cannot be")
+            raise ConfigError(f"step name {self.name!r} is part of a topic name: use letters, digits, . _ and -")
         if not self.keys or not self.state.strip():
             raise ConfigError(f"step {self.name!r} needs key columns and a state")
         if bool(self.output.strip()) != bool(self.topic):
-            raise ConfigError(f"step {self.name!r} needs both: what its output is, and the topic that it goes to")
+            raise ConfigError(f"step {self.name!r} needs both an output schema and a topic for it, or neither")

@@ -1,7 +1,7 @@
-"""State as the JSON of the changelog's values, to Arrow columns.
+"""State, from the JSON values of the changelog to Arrow columns.
 
-Spark writes them (`to_json`), one object for a key, without fields that are null. So a field that was added to a state
-later is null in what was written before, and one that was taken out is not looked at.
+Spark writes the values (`to_json`), one object per key, without null fields. So a field that is added to a state later
+is null in older values, and a removed field is ignored.
 """
 
 import io
@@ -21,19 +21,19 @@ BLOCK_BYTES_MAX = 1 << 30
 
 
 def check_schema(schema: Any, what: str) -> None:
-    """ConfigError for types that would not come back as they went."""
+    """Raises ConfigError for types that JSON does not preserve."""
     for field in schema:
         kind = field.type
         plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
         if not (plain or pa.types.is_string(kind)):
             raise ConfigError(
-                f"{what}: column {field.name!r} is {kind}, and a state holds numbers, booleans and strings; "
-                "keep a time as a number, and structures as JSON in a string"
+                f"{what}: column {field.name!r} is {kind}, but a state holds only numbers, booleans and strings. Keep "
+                "a time as a number, and a structure as JSON in a string"
             )
 
 
 def decode(values: Sequence[bytes | None], schema: Any) -> Any:
-    """A table with a row for each value; all of its columns are null where there is none."""
+    """A table with a row for each value; all columns are null where the value is None."""
     there = [value for value in values if value is not None]
     if not there:
         return pa.Table.from_pylist([{}] * len(values), schema)
@@ -60,13 +60,13 @@ def _decode_slowly(values: Sequence[bytes], schema: Any) -> Any:
         try:
             row = json.loads(value)
         except ValueError as error:
-            raise Malformed(f"a value of the changelog is not JSON: {error}") from None
+            raise Malformed(f"a changelog value is not JSON: {error}") from None
         if not isinstance(row, dict):
-            raise Malformed(f"a value of the changelog is not a JSON object: {value[:100]!r}")
+            raise Malformed(f"a changelog value is not a JSON object: {value[:100]!r}")
         for name in floating & row.keys():
             row[name] = NOT_IN_JSON.get(row[name], row[name]) if isinstance(row[name], str) else row[name]
         rows.append(row)
     try:
         return pa.Table.from_pylist(rows, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise Malformed(f"the changelog's values do not fit the state: {error}") from None
+        raise Malformed(f"the changelog's values do not fit the state's schema: {error}") from None

@@ -49,5 +49,5 @@ def test_text_with_newlines_and_quotes_stays_one_value() -> None:
 
 def test_a_type_that_would_not_come_back_as_it_went_is_refused() -> None:
     check_schema(SCHEMA, "the state")
-    with pytest.raises(ConfigError, match="keep a time as a number"):
+    with pytest.raises(ConfigError, match="Keep a time as a number"):
         check_schema(pa.schema([("at", pa.timestamp("us"))]), "the state")
