@@ -266,7 +266,7 @@ def test_a_lost_answer_to_the_commit_is_made_up_for_by_asking_again(cluster, top
     network.lose(END_TXN, Loses.ANSWER)
     with pytest.raises(OutcomeUnknown):
         transaction.commit(timeout_s=0.2)
-    with pytest.raises(InvariantBroken, match="never aborted"):
+    with pytest.raises(InvariantBroken, match="cannot be aborted"):
         transaction.abort()
     network.heal()
     transaction.commit()

@@ -72,5 +72,5 @@ def test_another_seed_is_refused(cluster: Cluster):
     writer.open(seed=3)
     writer.write_up_to(10)
     assert PurchaseWriter(cluster).open().seed == 3
-    with pytest.raises(ConfigError, match="go on with --seed 3"):
+    with pytest.raises(ConfigError, match="continue with --seed 3"):
         PurchaseWriter(cluster).open(seed=4)

@@ -1,4 +1,4 @@
-"""`fencepost shop`: its options, the broker that it brings along, and its errors as messages."""
+"""`fencepost shop`: its options, the broker that it starts, and its errors as messages."""
 
 import contextlib
 import re
@@ -19,33 +19,33 @@ INTERRUPTED = 130
     show_default=True,
     type=click.IntRange(0),
     metavar="N",
-    help="So many are in the topic in the end; those already there count.",
+    help="Total purchases in the topic, including those already there.",
 )
-@click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka cluster to use instead of a broker of its own.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Use this Kafka cluster instead of starting a broker.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option(
     "--data",
     default=DEFAULT_DATA,
     show_default=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the broker, the checkpoint and Spark's log are kept. Delete it to begin anew.",
+    help="Directory for the broker, the checkpoint and Spark's log. Delete it to start over.",
 )
 @click.option(
     "--checkpoint",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where Spark's checkpoint is kept, if not in --data.",
+    help="Directory for Spark's checkpoint, if not in --data.",
 )
-@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Of topics that are made.")
+@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of new topics.")
 @click.option(
     "--batch",
     default=50_000,
     show_default=True,
     type=click.IntRange(1),
     metavar="N",
-    help="Purchases per micro-batch, and so per transaction, at most.",
+    help="Maximum purchases per micro-batch, which is one transaction.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Which purchases; another seed, other purchases.")
-@click.option("--follow", is_flag=True, help="Keep running on a live stream of purchases until Ctrl-C.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the generated purchases.")
+@click.option("--follow", is_flag=True, help="Keep adding and processing purchases until Ctrl-C.")
 @click.option(
     "--rate",
     default=500,
@@ -54,7 +54,7 @@ INTERRUPTED = 130
     metavar="N",
     help="New purchases per second with --follow.",
 )
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port of its own broker; any unless given.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the broker; default: a free one.")
 def shop(
     purchases: int,
     bootstrap: str | None,
@@ -68,11 +68,11 @@ def shop(
     rate: int,
     port: int,
 ) -> None:
-    """Purchases become invoices and shipments, exactly once: the whole of it, in one command.
+    """Turn purchases into invoices and shipments, exactly once, in one command.
 
-    Starts a broker, writes purchases, runs the Spark pipeline on them, and verifies from outside that every purchase
-    has exactly one invoice and one shipment. Run it again and it goes on where it was; kill it at any instant and do
-    the same. Exits with 0 if everything is right, with 1 if not.
+    Starts a broker, writes purchases, runs the Spark pipeline, and verifies from outside that every purchase has
+    exactly one invoice and one shipment. Run it again to continue, also after killing it at any moment. Exits with 0 if
+    everything is right, with 1 if not.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def shop(
     data = data.absolute()
     try:
         from fencepost.shop.display import display
-        from fencepost.shop.run import Plan, Stopped, run
+        from fencepost.shop.run import ShopPlan, Stopped, run
     except ImportError as error:
         raise click.ClickException(f"{error.name} is not installed: pip install 'fencepost[shop]'") from None
     show = display()
@@ -95,7 +95,7 @@ def shop(
         with _cluster(bootstrap, data, port) as address:
             where = f"Kafka at {address}" if bootstrap else f"broker at {address}, data in {data}"
             show.say(f"{where}, Spark on {master}")
-            plan = Plan(
+            plan = ShopPlan(
                 bootstrap=address,
                 checkpoint=(checkpoint or data / "checkpoints" / _slug(bootstrap or "own")).absolute(),
                 log_file=data / "spark.log",
@@ -111,7 +111,7 @@ def shop(
         show.say(str(stopped))
         sys.exit(INTERRUPTED)
     except KeyboardInterrupt:
-        show.say("stopped; the same command goes on from here")
+        show.say("stopped; run the same command to continue")
         sys.exit(INTERRUPTED)
     except FencepostError as error:
         raise click.ClickException(str(error)) from None
@@ -132,5 +132,5 @@ def _cluster(bootstrap: str | None, data: Path, port: int) -> Iterator[str]:
 
 
 def _slug(bootstrap: str) -> str:
-    """A directory's name for a cluster: a checkpoint belongs to one."""
+    """A directory name for a cluster, because a checkpoint belongs to one cluster."""
     return re.sub(r"[^\w.-]+", "_", bootstrap)

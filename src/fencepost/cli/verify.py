@@ -1,6 +1,6 @@
-"""`fencepost verify`: the shop's result, looked at from outside, as words or as JSON, and as an exit code.
+"""`fencepost verify`: checks the shop's result from outside, and reports it as text or JSON and as an exit code.
 
-0: everything is right. 1: something is not. 2: it could not be looked at.
+0: everything is right. 1: something is wrong. 2: it could not be checked.
 """
 
 import json
@@ -21,23 +21,23 @@ SHOWN = 5
 @click.command()
 @click.option("--bootstrap", default="localhost:9092", show_default=True, metavar="HOST:PORT", help="The cluster.")
 @click.option("--group", default="shop", show_default=True, help="The pipeline's consumer group.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object per look.")
-@click.option("--watch", is_flag=True, help="Look again and again while the pipeline runs, until Ctrl-C or a problem.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per check.")
+@click.option("--watch", is_flag=True, help="Check every second while the pipeline runs, until Ctrl-C or a problem.")
 @click.option(
     "--patience",
     default=10.0,
     show_default=True,
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="How long half of an order may stay one: a commit reaches partitions one after the other.",
+    help="How long an invoice may be without its shipment: a commit reaches partitions one after the other.",
 )
 def verify(bootstrap: str, group: str, as_json: bool, watch: bool, patience: float) -> None:
-    """Check that every purchase has exactly one invoice and one shipment, both or neither, and nothing else is there.
+    """Check that every purchase has exactly one invoice and one shipment, and that there is nothing else.
 
-    Reads all topics as any consumer would, with confluent-kafka. Also checks what is in them, that every bad purchase
-    has its dead letter, and that the committed offsets are those of the purchases that were processed.
+    Reads all topics like any consumer, with confluent-kafka. Also checks the contents, that every bad purchase has its
+    dead letter, and that the committed offsets match the processed purchases.
 
-    With --watch a purchase that nothing came of yet is no problem, half of an order is.
+    With --watch an unprocessed purchase is not a problem, but an invoice without its shipment is.
     """
     from fencepost.errors import FencepostError
     from fencepost.shop.verify import Verifier
@@ -62,7 +62,7 @@ def verify(bootstrap: str, group: str, as_json: bool, watch: bool, patience: flo
 
 
 def conclude(report: "Report") -> None:
-    """Say what was found, and exit with 1 if it is not right."""
+    """Print the result, and exit with 1 if something is wrong."""
     _print_verdict(report)
     sys.exit(0 if report.is_right else WRONG)
 

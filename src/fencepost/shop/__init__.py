@@ -1,7 +1,7 @@
-"""The shop of the seeds: purchases become invoices and shipments, both or neither, each once.
+"""The example shop: every purchase becomes one invoice and one shipment, both or neither.
 
-`purchases` makes them, `writing` puts them into Kafka once, `pipeline` is the Spark job, `verify` looks at the result
-from outside, `run` does one after the other and `display` shows it. Topics and fields have their names from here.
+`purchases` generates purchases, `writing` writes them to Kafka once, `pipeline` is the Spark job, `verify` checks the
+result from outside, `run` does all of that and `display` shows it. The names of the topics are here.
 """
 
 PIPELINE = "shop"

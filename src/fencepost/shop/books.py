@@ -1,7 +1,7 @@
-"""The shop's books, kept by somebody who only reads the topics: who ordered, what came of it, what does not add up.
+"""The shop's books, filled by reading the topics: the orders, their results, and the problems.
 
 Pure: records and committed offsets go in, problems come out. Invariants: an order is open until it has its invoice and
-its shipment (a bad purchase, its dead letter), and a problem that more reading could solve is none before `settle`.
+its shipment (a bad purchase: its dead letter). What more reading could resolve is not a problem yet.
 """
 
 import enum

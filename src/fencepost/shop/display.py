@@ -1,7 +1,7 @@
-"""What a run of the shop shows while it is at work, and its table at the end.
+"""What a run of the shop prints: its progress, and the table at the end.
 
-On a terminal two bars that move; elsewhere a line whenever something has changed, so that logs stay readable. Alone
-responsible for the terminal: nobody else prints. `Figures` may be changed by any thread; the display only reads them.
+On a terminal two progress bars; elsewhere a line whenever something has changed, so that logs stay readable. Owns the
+terminal: no other module prints. Any thread may change `Figures`; the display only reads them.
 """
 
 import sys
@@ -22,12 +22,12 @@ WORD_WIDTH = 20
 
 @dataclass(slots=True)
 class Figures:
-    """How far a run is."""
+    """The progress of a run."""
 
     phase: str = ""
-    wanted: int = 0  #: purchases that shall be in the topic; 0 for as many as come
-    written: int = 0  #: that are
-    to_process: int = 0  #: purchases that the pipeline has before it in this run
+    wanted: int = 0  #: total purchases in the topic at the end; 0: no limit
+    written: int = 0  #: purchases in the topic now
+    to_process: int = 0  #: purchases that the pipeline processes in this run
     processed: int = 0
     committed: int = 0  #: transactions of the pipeline
     aborted: int = 0
@@ -60,10 +60,10 @@ class Figures:
 
 class Display(Protocol):
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line."""
 
     def watching(self, figures: Figures) -> Any:
-        """A context in which the figures are shown."""
+        """A `with` block in which the figures are shown."""
 
     def table(self, rows: list[tuple[str, str]], *, is_right: bool) -> None: ...
 
@@ -73,7 +73,7 @@ def display() -> Display:
 
 
 class PlainDisplay:
-    """Lines."""
+    """For a pipe or a file: lines."""
 
     def say(self, line: str) -> None:
         print(line, flush=True)  # noqa: T201
@@ -104,7 +104,7 @@ class PlainDisplay:
 
 
 class RichDisplay:
-    """Bars."""
+    """For a terminal: progress bars."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -171,5 +171,5 @@ def rows_of(report: "Report", figures: Figures) -> list[tuple[str, str]]:
     ]
     if figures.process_s and figures.processed:
         rows.append(("processed", f"{figures.processed / figures.process_s:,.0f} purchases/s"))
-    rows.append(("in all", f"{time.monotonic() - figures.started_s:.1f} s"))
+    rows.append(("total time", f"{time.monotonic() - figures.started_s:.1f} s"))
     return rows

@@ -1,7 +1,7 @@
 """What a purchase must look like, and what must come of it: the shop's rules a second time, in plain Python.
 
-`pipeline` says the same in SQL. This is for whoever checks its work, so it shares nothing with it but the rules in the
-table. Invariant: no Spark, no client of ours.
+`pipeline` has the same rules in SQL. This module checks its work, so the two share no code, only the rules in this
+table. Invariant: no Spark, none of our clients.
 
     purchaseId, userId, productId   whole numbers from 0 to 2^63 - 1
     quantity                        a whole number from 1 to 2^31 - 1
@@ -84,13 +84,13 @@ def expected_address(user_id: int) -> str:
 
 
 def parse_output(value: bytes | None) -> dict[str, Any] | None:
-    """The fields of an invoice or a shipment; None if it is no such thing."""
+    """The fields of an invoice or a shipment; None for anything else."""
     fields = _parse(value)
     return fields if fields is not None and type(fields.get("purchaseId")) is int else None
 
 
 def _is_text(name: str) -> bool:
-    """Half of a surrogate pair can be written in JSON, and is nothing that could be sent to anybody."""
+    """JSON can contain half of a surrogate pair, which has no encoding."""
     try:
         name.encode()
     except UnicodeEncodeError:

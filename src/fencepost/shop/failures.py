@@ -1,12 +1,12 @@
-"""What a failed query tells a person: our own error out of the many lines that Spark wraps around it.
+"""The message of a failed query: our own error, without the many lines that Spark wraps around it.
 
-An error of ours is raised in one process and arrives here as text within text: Python's traceback in Java's exception
-in Python's. Invariant: `explain` always gives one line or a few, never a traceback.
+Our error is raised in one process and arrives here as nested text: a Python traceback in a Java exception in a Python
+exception. Invariant: `explain` returns a few lines at most, never a traceback.
 """
 
 import re
 
-#: An exception as a traceback ends: its class and its message, up to an empty line or Java's own.
+#: The end of a traceback: the exception's class and message, up to an empty line or a line of Java.
 _ENDING = re.compile(
     r"^(?P<name>(?:[a-z_]\w*\.)+[A-Z]\w*): (?P<message>.+?)(?=\n\s*\n|\n\s*at |\nSQLSTATE|\n\w+\.|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -17,7 +17,7 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 
 
 def explain(error: object) -> str:
-    """The innermost error of ours that the text holds, or else the first sentence of Spark's."""
+    """The innermost error of ours in the text, else the first sentence of Spark's error."""
     text = str(error)
     endings = [found for found in _ENDING.finditer(text) if "Py4J" not in found["name"]]
     ours = [found for found in endings if found["name"].startswith(_OURS)]

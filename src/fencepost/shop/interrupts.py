@@ -1,8 +1,8 @@
-"""Ctrl-C, for a program that has threads and a JVM to bring to an end.
+"""Ctrl-C for a program with threads and a JVM to stop.
 
-Where nothing is at stake it raises KeyboardInterrupt as ever. After `hold` the first one only leaves a note, which the
-program looks at when it suits, because an exception in the middle of a call to Java would leave half an answer on the
-connection. Invariant: the second one always raises.
+By default Ctrl-C raises KeyboardInterrupt. After `hold` the first one only sets a flag, which the program polls: an
+exception in the middle of a call to Java would leave half an answer on the connection. Invariant: the second Ctrl-C
+always raises.
 """
 
 import signal
@@ -29,16 +29,16 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
     def take_back(self) -> None:
-        """Be the one who is asked, whoever has put a handler there in the meantime."""
+        """Install our handler again, if another one was installed in the meantime."""
         if _is_main_thread():
             signal.signal(signal.SIGINT, self._handle)
 
     def hold(self) -> None:
-        """From here on the first one is only noted."""
+        """From now on the first Ctrl-C only sets a flag."""
         self._is_holding = True
 
     def release(self) -> None:
-        """From here on each one raises."""
+        """From now on every Ctrl-C raises."""
         self._is_holding = False
 
     @property

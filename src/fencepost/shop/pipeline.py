@@ -1,8 +1,8 @@
 """The shop as a Spark job: one pass over the purchases makes invoices, shipments and dead letters.
 
-Alone responsible for what a purchase becomes; `expected` says it a second time for the verification. The columns that
-come out are the sink's: topic, key, value, headers. Invariant: a row depends on its purchase alone, so a batch that is
-run again gives the same records.
+Owns the rules for what a purchase becomes; `expected` repeats them for the verification. The output has the sink's
+columns: topic, key, value, headers. Invariant: a row only depends on its purchase, so a batch that runs again gives the
+same records.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from fencepost.spark.state import State
 
-#: Spark's parser stops where the first JSON value ends, and would not mind what follows. So the purchase is read as the
-#: first of two items: whatever follows it breaks the list. Its name is read as any JSON, to tell numbers from text.
+#: Spark's parser stops at the end of the first JSON value and ignores what follows. So the purchase is parsed as the
+#: first of two items in a list: trailing text breaks the list. The name is parsed as VARIANT to tell numbers from text.
 CHECKED = """
 WITH items AS (
   SELECT *, from_json(
@@ -83,14 +83,14 @@ inline(
 
 
 def check(purchases: "DataFrame") -> "DataFrame":
-    """Records of `purchases`, as the source gives them, with their fields, or with the `reason` why they are bad."""
+    """Records of `purchases` with their parsed fields, and with the `reason` if they are bad."""
     if "headers" not in purchases.columns:
         purchases = purchases.selectExpr("*", "CAST(NULL AS ARRAY<STRUCT<key STRING, value BINARY>>) AS headers")
     return purchases.sparkSession.sql(CHECKED, purchases=purchases)
 
 
 def shop(purchases: "DataFrame") -> "DataFrame":
-    """Records of `purchases` to records of the topics that come of them: invoices, shipments, dead letters."""
+    """From records of `purchases` to records of `invoices`, `shipments` and `purchases.dead`."""
     return records(check(purchases))
 
 
@@ -99,7 +99,7 @@ def records(checked: "DataFrame") -> "DataFrame":
 
 
 def shop_with_totals(purchases: "DataFrame", state: "State") -> "DataFrame":
-    """All of that, and the running totals, which need the state; for a batch."""
+    """The same for one batch, plus the running totals, which need the state."""
     from fencepost.shop.totals import totals
 
     checked = state.keep(check(purchases))
@@ -116,7 +116,7 @@ def start(
     trigger: Mapping[str, object],
     purchases_per_batch: int,
 ) -> "StreamingQuery":
-    """Start the pipeline: one Kafka transaction per micro-batch, from wherever the last one ended."""
+    """Start the pipeline where the last run ended: one Kafka transaction per micro-batch."""
     from fencepost.spark import write_stream
 
     purchases = (
@@ -126,7 +126,7 @@ def start(
         .option("kafka.group.id", PIPELINE)
         .option("startingOffsets", "committed")
         .option("maxOffsetsPerTrigger", purchases_per_batch)
-        .option("includeHeaders", True)  # those of a purchase that is bad go on with it
+        .option("includeHeaders", True)  # dead letters keep the headers of their purchase
         .load()
     )
     return write_stream(

@@ -1,7 +1,7 @@
-"""Purchases out of nothing: the n-th purchase of a seed is always the same, however many are made and by whom.
+"""Generated purchases: the n-th purchase of a seed is always the same.
 
-Pure, and by the column: numbers come from a hash of seed and purchase id, so a range can be made without the ones
-before it. A user has one name, a product one price.
+Pure, and by the column: numbers come from a hash of seed and purchase id, so any range can be generated on its own. A
+user always has the same name, a product the same price.
 """
 
 from collections.abc import Sequence

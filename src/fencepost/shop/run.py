@@ -1,8 +1,8 @@
 """The shop from beginning to end: topics, purchases, pipeline, verification.
 
-Alone responsible for the order of things and for the threads: purchases are written in one of their own while Spark
-starts. Every step can be done again, so a run that was killed anywhere is continued by the next one. Invariant: the
-first Ctrl-C ends a run in good order, the second at once.
+Owns the order of the steps and the threads: purchases are written in a thread of their own while Spark starts. Every
+step can be repeated, so the next run continues one that was killed anywhere. Invariant: the first Ctrl-C ends a run
+cleanly, the second at once.
 """
 
 import contextlib
@@ -36,16 +36,16 @@ TICK_S = 0.1
 
 
 class ShopFailed(FencepostError):
-    """The pipeline stopped. The message says why, and what to do."""
+    """The pipeline stopped. The message says why and what to do."""
 
 
 class Stopped(FencepostError):
-    """Ctrl-C came before the end. The same command goes on where this one stopped."""
+    """Ctrl-C came before the end. The same command continues where this one stopped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be done, and where."""
+class ShopPlan:
+    """What to do, and where."""
 
     bootstrap: str
     checkpoint: Path
@@ -53,23 +53,23 @@ class Plan:
     purchases: int = 200_000
     master: str = "local[*]"
     partitions: int = 4
-    batch: int = 50_000  #: purchases per transaction, at most
+    batch: int = 50_000  #: maximum purchases per transaction
     seed: int | None = None
-    follow_per_second: int = 0  #: with more than 0 so many are added every second, until Ctrl-C
+    follow_per_second: int = 0  #: if not 0, add this many purchases per second until Ctrl-C
 
 
-def run(plan: Plan, display: Display) -> Report:
-    """All of it. The report says whether the result is right; errors are for what kept it from being looked at."""
+def run(plan: ShopPlan, display: Display) -> Report:
+    """Do all steps. The report says whether the result is right. Raises if it could not be checked."""
     figures = Figures(wanted=plan.purchases, phase="starting")
     with Interrupts() as interrupts, Cluster(plan.bootstrap) as cluster, display.watching(figures):
         create_topics(cluster, {name: NewTopic(plan.partitions) for name in TOPICS})
         writing = _Writing(plan, figures)
         with _spark(plan, figures, writing, interrupts) as spark:
             if not interrupts.have_come:
-                figures.to_process = min(_waiting(cluster), figures.written)  # markers have offsets, too
+                figures.to_process = min(_waiting(cluster), figures.written)  # transaction markers have offsets, too
                 _process(plan, spark, figures, interrupts)
         if interrupts.have_come and not plan.follow_per_second:
-            raise Stopped("stopped; the same command goes on from here")
+            raise Stopped("stopped; run the same command to continue")
         report = _verify(plan, figures)
     display.table(rows_of(report, figures), is_right=report.is_right)
     return report
@@ -79,9 +79,9 @@ def run(plan: Plan, display: Display) -> Report:
 
 
 class _Writing(threading.Thread):
-    """Writes the purchases that are missing. Its error is the caller's, at `finish`."""
+    """Writes the purchases that are missing. `finish` raises its error."""
 
-    def __init__(self, plan: Plan, figures: Figures, per_second: int = 0) -> None:
+    def __init__(self, plan: ShopPlan, figures: Figures, per_second: int = 0) -> None:
         super().__init__(name="shop-purchases", daemon=True)
         self._plan = plan
         self._figures = figures
@@ -91,7 +91,7 @@ class _Writing(threading.Thread):
         self._error: Exception | None = None
 
     def open(self) -> None:
-        """Take over from whoever wrote before, and see how far they came."""
+        """Fence an earlier writer, and look up how many purchases it has written."""
         self._figures.written = self._writer.open(self._plan.seed).purchases
         self._figures.wanted = max(self._figures.wanted, self._figures.written)
 
@@ -118,7 +118,7 @@ class _Writing(threading.Thread):
             raise self._error
 
     def finish(self, interrupts: Interrupts) -> None:
-        """Wait for its end; Ctrl-C brings it about after the transaction that is under way."""
+        """Wait for its end. Ctrl-C ends it after the current transaction."""
         while self.is_alive():
             self.join(TICK_S)
             if interrupts.have_come:
@@ -132,7 +132,7 @@ class _Writing(threading.Thread):
 
 
 @contextlib.contextmanager
-def _spark(plan: Plan, figures: Figures, writing: _Writing, interrupts: Interrupts) -> Iterator["SparkSession"]:
+def _spark(plan: ShopPlan, figures: Figures, writing: _Writing, interrupts: Interrupts) -> Iterator["SparkSession"]:
     from fencepost.spark.session import session
 
     figures.phase = "starting Spark"
@@ -142,7 +142,7 @@ def _spark(plan: Plan, figures: Figures, writing: _Writing, interrupts: Interrup
     try:
         spark = session("fencepost shop", plan.master, log_file=plan.log_file)
         try:
-            interrupts.take_back()  # Spark has put a handler of its own there, which cancels running jobs
+            interrupts.take_back()  # Spark has installed its own handler, which cancels running jobs
             interrupts.hold()
             figures.phase = "writing purchases"
             writing.finish(interrupts)
@@ -158,15 +158,15 @@ def _spark(plan: Plan, figures: Figures, writing: _Writing, interrupts: Interrup
 
 
 def _waiting(cluster: Cluster) -> int:
-    """Offsets between what the pipeline has committed and the end: purchases, and a marker for each transaction."""
+    """Offsets from the pipeline's committed offsets to the end: purchases, and a marker per transaction."""
     partitions = partitions_of(cluster, [PURCHASES])
     starts, ends = earliest(cluster, partitions), latest(cluster, partitions)
     committed = committed_offsets(cluster, PIPELINE, partitions)
     return sum(ends[p] - (committed[p].offset if p in committed else starts[p]) for p in partitions)
 
 
-def _process(plan: Plan, spark: "SparkSession", figures: Figures, interrupts: Interrupts) -> None:
-    """Run the query until it is done, or Ctrl-C comes."""
+def _process(plan: ShopPlan, spark: "SparkSession", figures: Figures, interrupts: Interrupts) -> None:
+    """Run the query until it is done or Ctrl-C comes."""
     figures.phase = "processing"
     started_s = time.monotonic()
 
@@ -185,11 +185,11 @@ def _process(plan: Plan, spark: "SparkSession", figures: Figures, interrupts: In
                 _await(query, figures, lambda: interrupts.have_come)
                 figures.to_process = figures.processed
         finally:
-            query.stop()  # before Spark itself, whose end it would meet with a stack trace
+            query.stop()  # before Spark stops; otherwise the query ends with a stack trace
 
 
 def _await(query: "StreamingQuery", figures: Figures, is_over: Callable[[], bool]) -> None:
-    """Until the query ends, by itself or with an error, or there is no more reason to wait."""
+    """Wait until the query ends, fails, or `is_over`."""
     from fencepost.spark import progress
 
     while not is_over() and query.isActive:
@@ -199,8 +199,8 @@ def _await(query: "StreamingQuery", figures: Figures, is_over: Callable[[], bool
         raise error
 
 
-def _follow(plan: Plan, query: "StreamingQuery", figures: Figures, interrupts: Interrupts) -> None:
-    """Purchases keep coming until Ctrl-C, and what has come until then is processed to its end."""
+def _follow(plan: ShopPlan, query: "StreamingQuery", figures: Figures, interrupts: Interrupts) -> None:
+    """Add purchases until Ctrl-C, then process all that have been added."""
     trickle = _Writing(plan, figures, plan.follow_per_second)
     trickle.open()
     figures.phase, figures.wanted, figures.to_process = "following, Ctrl-C to stop", 0, 0
@@ -231,7 +231,7 @@ def _subscribed(listener: "Callable[[TransactionProgress], None]") -> Iterator[N
 
 
 @contextlib.contextmanager
-def _explained(plan: Plan) -> Iterator[None]:
+def _explained(plan: ShopPlan) -> Iterator[None]:
     """Spark's errors as one message."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -245,7 +245,7 @@ def _explained(plan: Plan) -> Iterator[None]:
 # -- the verification --------------------------------------------------------------------------------------------------
 
 
-def _verify(plan: Plan, figures: Figures) -> Report:
+def _verify(plan: ShopPlan, figures: Figures) -> Report:
     figures.phase = "verifying"
     with Verifier(plan.bootstrap) as verifier:
         return verifier.look(is_final=True)

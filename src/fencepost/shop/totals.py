@@ -1,7 +1,7 @@
-"""The shop's stateful part: what each customer has bought so far, and how often each product has been sold.
+"""The shop's stateful steps: what each customer has bought so far, and how often each product was sold.
 
-Two steps over the same purchases, in the same transaction as invoices and shipments. Money is kept in cents, so that
-sums are exact. The functions are an example of how a step is written: by the column, one call for all keys of a batch.
+Two steps over the same purchases, in the same transaction as invoices and shipments. Money is kept in cents, so sums
+are exact. The functions show how to write a step: by the column, one call for all keys of a batch.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def _sum(given: Keyed, name: str, column: str | None = None) -> Any:
-    """The old state `name`, plus what the new rows bring of `column` (or their number), for every key."""
+    """For every key: the old state `name` plus the sum of `column` over the new rows, or their number."""
     weights = None if column is None else given.rows.column(column).to_numpy()
     new = np.bincount(given.index, weights=weights, minlength=len(given.keys))
-    # bincount adds up in doubles, which hold whole numbers of cents up to 90 trillion.
+    # bincount sums in doubles, which are exact up to 90 trillion dollars in cents.
     return given.old.column(name).fill_null(0).to_numpy() + new.astype(np.int64)
 
 
@@ -59,7 +59,7 @@ PRODUCT_TOTALS = StatefulStep(
 
 
 def totals(purchases: "DataFrame", state: "State") -> "DataFrame":
-    """The records that valid purchases (userId, productId, quantity, totalPrice) make of both steps."""
+    """The records that both steps make of valid purchases (userId, productId, quantity, totalPrice)."""
     rows = purchases.selectExpr(
         "userId", "productId", "CAST(quantity AS LONG) AS quantity", "CAST(round(totalPrice * 100) AS LONG) AS cents"
     )

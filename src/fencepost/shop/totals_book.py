@@ -1,6 +1,6 @@
-"""What the running totals must be, and what they are: sums over the purchases, beside the last record of each key.
+"""Checks the running totals: sums over the purchases against the last record of each key.
 
-Adds up on its own, in cents, and knows nothing of how the pipeline does it.
+It computes its own sums, in cents, independently of the pipeline.
 """
 
 import json
@@ -33,17 +33,17 @@ class TotalsBook:
             self.expected[topic][key] = (before[0] + count, before[1] + cents)
 
     def output(self, topic: str, value: bytes | None) -> None:
-        """The records of a key come in order, as they are in one partition: the last one stands."""
+        """A key's records are in one partition, so they come in order, and the last one counts."""
         self.records += 1
         name, count, money = FIELDS[topic]
         try:
             fields = json.loads(value or b"")
             self.found[topic][int(fields[name])] = (int(fields[count]), _cents(float(fields[money])))
         except (KeyError, TypeError, ValueError):
-            self.found[topic][-1] = (0, 0)  # no purchase has such a key, so it is found out
+            self.found[topic][-1] = (0, 0)  # no purchase has this key, so `wrong` reports it
 
     def wrong(self) -> Iterator[str]:
-        """Every key whose total is not the sum of all purchases; nothing where no totals are kept."""
+        """Every key whose total is not the sum of its purchases; nothing if there are no totals."""
         if not self.records:
             return
         for topic, (name, _, _) in FIELDS.items():
@@ -54,7 +54,7 @@ class TotalsBook:
 
 
 def _cents(money: float) -> int:
-    """Half a cent counts as one, as in SQL."""
+    """Rounds half a cent up, like SQL."""
     return int(Decimal(repr(money * 100)).quantize(Decimal(1), ROUND_HALF_UP))
 
 

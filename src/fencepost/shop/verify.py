@@ -1,16 +1,15 @@
 """The verification: reads the shop's topics with confluent-kafka, a client that is not ours, and checks the books.
 
-It trusts nothing of the pipeline: topics are read as any consumer would read them (`read_committed`), and what must
-come of a purchase is in `expected`. Alone responsible for the order in which things are looked at, which is what makes
-the answer right while the pipeline is at work:
+It shares no code with the pipeline: it reads topics like any consumer (`read_committed`), and `expected` has the rules.
+Owns the order of the reads, which makes the result correct while the pipeline is running:
 
 1. the group's committed offsets, 2. the purchases, 3. invoices, shipments and dead letters, 4. the purchases that came
 meanwhile, 5. the offsets again.
 
-So whatever is found in 3 has its purchase in 2 or 4 and its offset in 5, and every purchase before an offset of 1 must
-have come to something by 3. "At any moment" needs a word: a commit reaches partitions one after the other, within
-milliseconds, and no reader can look at two partitions in the same instant. So half of an order is looked at again, and
-is a problem when it is still a half after `patience_s`.
+So everything found in 3 has its purchase in 2 or 4 and its offset in 5, and every purchase before an offset of 1 must
+have its results in 3. A commit reaches partitions one after the other, within milliseconds, and no reader can look at
+two partitions at the same instant. So an invoice without its shipment is checked again, and is a problem if it is still
+alone after `patience_s`.
 """
 
 import contextlib
@@ -42,7 +41,7 @@ _silent.propagate = False
 
 
 class CannotVerify(FencepostError):
-    """It could not be looked at; nothing is known of whether it is right."""
+    """The result could not be checked; it may be right or wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Report:
     invoices: int
     shipments: int
     dead_letters: int
-    open: int  #: purchases that nothing, or not everything, has come of
+    open: int  #: purchases that are not completely processed
     committed: dict[int, int]  #: the group's offsets in `purchases`, by partition
     ends: dict[int, int]  #: the ends of its partitions
     looks: int
@@ -83,7 +82,7 @@ class Report:
 
 
 class Verifier:
-    """One look after the other at a cluster; what has been read is not read again.
+    """Checks a cluster, any number of times. Nothing is read twice.
 
     with Verifier("localhost:9092") as verifier:
         report = verifier.look(is_final=True)
@@ -120,7 +119,7 @@ class Verifier:
         patience_s: float = DEFAULT_PATIENCE_S,
         on_progress: Callable[[int], None] = lambda count: None,
     ) -> Report:
-        """Read to the end of everything, and again while there is something that may be still on its way."""
+        """Read everything to its end, and again while a commit may still be on its way."""
         deadline_s = time.monotonic() + patience_s
         while True:
             with _without_collector():
@@ -167,11 +166,11 @@ class Verifier:
         topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
         missing = [name for name in REQUIRED if name not in topics]
         if missing:
-            raise CannotVerify(f"{self._bootstrap} has no topic {' and no topic '.join(map(repr, missing))}")
+            raise CannotVerify(f"{self._bootstrap} has no topic {' or '.join(map(repr, missing))}")
         return {name: sorted(topics[name].partitions) for name in (PURCHASES, *OUTPUTS) if name in topics}
 
     def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Where a transaction that was left open has changes pending, what was committed before it counts."""
+        """If an open transaction has pending offsets, the offsets committed before it count."""
         found = self._group_offsets(partitions, require_stable=True)
         if pending := [entry.partition for entry in found if entry.error is not None]:
             found = [entry for entry in found if entry.error is None]
@@ -190,7 +189,7 @@ class Verifier:
         return list(asked[self._group].result().topic_partitions)
 
     def _ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Of what a `read_committed` reader can see: the last stable offsets."""
+        """The last stable offsets, where a `read_committed` reader stops."""
         from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
@@ -205,7 +204,7 @@ class Verifier:
     def _read(
         self, topics: Iterable[str], partitions: Mapping[str, list[int]], on_progress: Callable[[int], None]
     ) -> dict[tuple[str, int], int]:
-        """Read these topics to where they end now; gives those ends."""
+        """Read these topics to their current ends, and return those ends."""
         names = tuple(topics)
         places = [(name, partition) for name in names for partition in partitions.get(name, ())]
         reader = self._readers.get(names)
@@ -218,7 +217,7 @@ class Verifier:
 
 
 class _Reader:
-    """A consumer of some topics, from their beginnings on, that enters what it reads into the books."""
+    """A consumer that reads topics from the beginning and enters the records into the books."""
 
     def __init__(self, bootstrap_servers: str, books: Books) -> None:
         from confluent_kafka import Consumer
@@ -244,7 +243,7 @@ class _Reader:
         self._consumer.close()
 
     def assign(self, places: Iterable[tuple[str, int]]) -> None:
-        """Take partitions in that are not yet read."""
+        """Add partitions that are not assigned yet."""
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
         new = [place for place in places if place not in self._positions]
@@ -278,7 +277,7 @@ class _Reader:
                 on_progress(count)
             elif time.monotonic() > deadline_s:
                 late = ", ".join(f"{t}-{p}" for (t, p), end in ends.items() if self._positions[t, p] < end)
-                raise CannotVerify(f"{late}: not readable to the end within {READ_TIMEOUT_S:.0f} s")
+                raise CannotVerify(f"{late}: could not be read to the end within {READ_TIMEOUT_S:.0f} s")
 
     def _enter(self, message: Any, topic: str, partition: int) -> None:
         if topic == PURCHASES:
@@ -293,7 +292,7 @@ class _Reader:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Books are millions of objects without a cycle, which the garbage collector would go through again and again."""
+    """Books are millions of objects without cycles, which the garbage collector would scan again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -304,5 +303,5 @@ def _without_collector() -> Iterator[None]:
 
 
 def _is_idle(problems: Mapping[Problem, Found]) -> bool:
-    """Purchases that simply nobody has come to: there is nothing to wait for."""
+    """Only unprocessed purchases: there is nothing to wait for."""
     return problems.keys() <= {Problem.NO_INVOICE_AND_SHIPMENT, Problem.NO_DEAD_LETTER}

@@ -1,8 +1,8 @@
-"""Purchases into Kafka, each once: transactions of a bounded number, each with a note of how far it comes.
+"""Writes purchases to Kafka once: in transactions of limited size, each with a ledger entry of the count so far.
 
-The note is a record of the ledger, written in the transaction that it speaks of, so the two cannot disagree. Invariant:
-the ledger is read after the predecessor was fenced and before anything is written, hence by whoever alone may write.
-A predecessor that comes back is refused by the broker, and what it left open was aborted.
+The entry is written in the same transaction as the purchases, so they cannot disagree. Invariant: the ledger is read
+after the predecessor was fenced and before anything is written, so nobody else can change it. The broker refuses a
+predecessor that comes back, and has aborted what it left open.
 """
 
 import threading
@@ -25,7 +25,7 @@ from fencepost.wire.terms import TopicPartition
 NAME = "shop-purchases"  #: in the ledger
 TRANSACTIONAL_ID = "fencepost-shop-purchases"
 DEFAULT_SEED = 1
-#: A transaction of this many takes some tens of milliseconds.
+#: Purchases per transaction; it takes some tens of milliseconds.
 TRANSACTION_MAX = 20_000
 ATTEMPTS_MAX = 5
 
@@ -46,7 +46,7 @@ class Made:
 
 
 class PurchaseWriter:
-    """The one who writes purchases. `open` takes that part over from whoever had it.
+    """Writes purchases. `open` fences an earlier writer.
 
     with Cluster(bootstrap) as cluster:
         writer = PurchaseWriter(cluster)
@@ -64,7 +64,7 @@ class PurchaseWriter:
         self.aborted = 0
 
     def open(self, seed: int | None = None) -> Made:
-        """Fence, then read. A seed other than the one in use is refused; None takes whichever is in use."""
+        """Fence, then read. Another seed than the topic's is refused; None takes the topic's seed."""
         ledger.ensure(self._cluster)
         self._transaction.init()
         entry = ledger.read_entry(self._cluster, NAME)
@@ -72,16 +72,16 @@ class PurchaseWriter:
         if seed is not None and seed != self.made.seed:
             raise ConfigError(
                 f"topic {PURCHASES!r} already has {self.made.purchases:,} purchases of seed {self.made.seed}: "
-                f"go on with --seed {self.made.seed}, or take another --data directory or cluster for seed {seed}"
+                f"continue with --seed {self.made.seed}, or use another --data directory or cluster for seed {seed}"
             )
         return self.made
 
     def stop(self) -> None:
-        """Let `write_up_to` end after the transaction it is in. From any thread."""
+        """End `write_up_to` after its current transaction. Any thread may call this."""
         self._stopping.set()
 
     def write_up_to(self, wanted: int, on_progress: Callable[[Made], None] = lambda made: None) -> Made:
-        """Until there are so many. What is there already stays as it is, also if that is more."""
+        """Write until there are `wanted` purchases in the topic. None is removed if there are more."""
         attempts = 0
         encoder = self._encoder()
         while self.made.purchases < wanted and not self._stopping.is_set():
@@ -100,7 +100,7 @@ class PurchaseWriter:
         return self.made
 
     def trickle(self, per_second: int, on_progress: Callable[[Made], None] = lambda made: None) -> None:
-        """So many every second, until `stop`."""
+        """Write `per_second` purchases every second, until `stop`."""
         next_s = time.monotonic()
         while not self._stopping.is_set():
             self.write_up_to(self.made.purchases + per_second, on_progress)
@@ -124,7 +124,7 @@ class PurchaseWriter:
         self.committed += 1
 
     def _recover(self) -> None:
-        """Whatever became of the last transaction is settled now; the ledger says what."""
+        """Make the outcome of the last transaction final, and read it from the ledger."""
         self._transaction.reclaim()
         entry = ledger.read_entry(self._cluster, NAME)
         before = self.made
