@@ -345,8 +345,8 @@ class Pipeline:
     def _cause(self, error: Exception) -> Exception:
         """Fenced does not always mean that there is a successor.
 
-        We may have been too slow: a coordinator that aborts after the timeout raises the epoch, too. Or the pipeline was
-        idle for so long that the cluster has forgotten its id (`transactional.id.expiration.ms`).
+        We may have been too slow: a coordinator that aborts after the timeout raises the epoch, too. Or the pipeline
+        was idle for so long that the cluster has forgotten its id (`transactional.id.expiration.ms`).
         """
         transaction = self._transaction
         if not isinstance(error, Fenced) or transaction is None or not transaction.is_open:
