@@ -39,17 +39,17 @@ class Coordinates(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionMetadata:
     leader: int  #: a broker's id, NO_LEADER while there is none
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicMetadata:
     name: str
     id: bytes  #: NULL_UUID on clusters that have none
     is_internal: bool
-    partitions: dict[int, Partition]
+    partitions: dict[int, PartitionMetadata]
 
 
 class Cluster:
@@ -82,7 +82,7 @@ class Cluster:
         self._spare: dict[Address, list[Connection]] = {}  #: lent and given back
         self._brokers: dict[int, Address] = {}
         self._controller = NO_LEADER
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, TopicMetadata] = {}
         self._coordinators: dict[tuple[Coordinates, str], Address] = {}
         self._has_connected = False
 
@@ -233,11 +233,11 @@ class Cluster:
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> TopicMetadata:
         """A topic's metadata, read if not known yet. Raises TopicNotFound."""
         return self._topics.get(name) or self.refresh([name])[name]
 
-    def refresh(self, names: Iterable[str] | None = None, *, missing_ok: bool = False) -> dict[str, Topic]:
+    def refresh(self, names: Iterable[str] | None = None, *, missing_ok: bool = False) -> dict[str, TopicMetadata]:
         """Read metadata of these topics, or of all. A topic that does not exist raises TopicNotFound or is left out."""
         wanted = None if names is None else sorted(set(names))
         return self._retrying("metadata", lambda: self._read_metadata(wanted, missing_ok=missing_ok))
@@ -264,7 +264,7 @@ class Cluster:
         """Its metadata turned out to be stale."""
         self._topics.pop(name, None)
 
-    def _read_metadata(self, names: list[str] | None, *, missing_ok: bool) -> dict[str, Topic]:
+    def _read_metadata(self, names: list[str] | None, *, missing_ok: bool) -> dict[str, TopicMetadata]:
         connection = self.any()
         entries = None if names is None else [{"name": name} for name in names]
         version = connection.version(METADATA, lowest=1)
@@ -285,8 +285,8 @@ class Cluster:
             if code:
                 raise Refused(code, f"topic {entry.name!r}")
             topic_id = entry.topic_id if version >= FIRST_METADATA_WITH_IDS else NULL_UUID
-            partitions = {p.partition_index: Partition(p.leader_id, p.leader_epoch) for p in entry.partitions}
-            found[entry.name] = Topic(entry.name, topic_id, entry.is_internal, dict(sorted(partitions.items())))
+            partitions = {p.partition_index: PartitionMetadata(p.leader_id, p.leader_epoch) for p in entry.partitions}
+            found[entry.name] = TopicMetadata(entry.name, topic_id, entry.is_internal, dict(sorted(partitions.items())))
         self._topics.update(found)
         return found
 

@@ -11,7 +11,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fencepost.client.cluster import Cluster, Topic
+from fencepost.client.cluster import Cluster, TopicMetadata
 from fencepost.errors import Malformed
 from fencepost.wire.codec import NULL_UUID
 
@@ -20,7 +20,7 @@ Identity = str | dict[int, int]
 Identities = dict[str, Identity]
 
 
-def identity_of(topic: Topic) -> Identity:
+def identity_of(topic: TopicMetadata) -> Identity:
     if topic.id != NULL_UUID:
         return base64.urlsafe_b64encode(topic.id).rstrip(b"=").decode()
     return {index: partition.leader_epoch for index, partition in topic.partitions.items()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.client.cluster import Partition, Topic
+from fencepost.client.cluster import PartitionMetadata, TopicMetadata
 from fencepost.errors import Malformed
 from fencepost.spark.topic_identity import (
     Identity,
@@ -51,12 +51,12 @@ def test_two_topics_are_others_only_if_that_is_certain(was: Identity | None, now
 
 
 def test_a_topic_is_its_id_as_kafkas_tools_print_it() -> None:
-    topic = Topic("t", bytes(15) + b"\2", False, {0: Partition(1, 7)})
+    topic = TopicMetadata("t", bytes(15) + b"\2", False, {0: PartitionMetadata(1, 7)})
     assert identity_of(topic) == NEW
 
 
 def test_a_topic_without_an_id_is_the_epochs_of_its_leaders() -> None:
-    topic = Topic("t", NULL_UUID, False, {0: Partition(1, 7), 1: Partition(2, 3)})
+    topic = TopicMetadata("t", NULL_UUID, False, {0: PartitionMetadata(1, 7), 1: PartitionMetadata(2, 3)})
     assert identity_of(topic) == {0: 7, 1: 3}
 
 

@@ -28,8 +28,8 @@ from fencepost.spark.sink.stages import (
     REPORT_SCHEMA,
     EncodeSettings,
     EncodeStage,
-    Report,
     ReportKind,
+    WriterReport,
     WriteStage,
     report_of,
     shape_of,
@@ -111,7 +111,7 @@ class WriteJob:
         self._guess.learn(rows_max, written.bytes)
         return written
 
-    def _run_here(self, rows: "DataFrame", opening: Opening) -> list[Report] | None:
+    def _run_here(self, rows: "DataFrame", opening: Opening) -> list[WriterReport] | None:
         """In the driver, without tasks of ours. None if there are too many rows for that; nothing is written then."""
         try:
             table = collect(rows)
@@ -124,7 +124,7 @@ class WriteJob:
             raise _before_writing(error) from error.__cause__
         return [report_of(where, each) for where, each in done.items()]
 
-    def _run_tasks(self, rows: "DataFrame", opening: Opening) -> list[Report]:
+    def _run_tasks(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
         """All cores encode, and as many as there are partitions write."""
         timeout_ms = self._settings.transaction_timeout_ms
         deadline = JobDeadline(rows.sparkSession.sparkContext, timeout_ms / 1000)
@@ -145,7 +145,7 @@ class WriteJob:
         finally:
             self._desk.close()
             opening.then.remove(deadline.start)
-        return [Report(*row) for row in found]
+        return [WriterReport(*row) for row in found]
 
     def _plan(self, rows: "DataFrame", ticket: Ticket) -> "DataFrame":
         settings = self._encode_settings(rows)
@@ -175,7 +175,7 @@ class WriteJob:
     def _learn(self, names: set[str]) -> None:
         self._shapes.update({name: shape_of(self._cluster, name) for name in sorted(names)})
 
-    def _sum(self, reports: Sequence[Report], write_ms: float) -> JobResult:
+    def _sum(self, reports: Sequence[WriterReport], write_ms: float) -> JobResult:
         for report in reports:
             if report.kind == ReportKind.FAILED:
                 raise _as_error(report.error, report.text)

@@ -46,7 +46,7 @@ class ReportKind(enum.StrEnum):
     FAILED = "failed"  #: why a writer failed
 
 
-class Report(NamedTuple):
+class WriterReport(NamedTuple):
     """What a writer tells the driver, as a row."""
 
     kind: str
@@ -105,7 +105,7 @@ class WriteStage:
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
         markers: list[str] = []
         yield from _written(self.client, self.ticket, self._blobs(rows, markers))
-        yield _reports([Report(ReportKind.MARKERS, text=",".join(sorted(markers)))])
+        yield _reports([WriterReport(ReportKind.MARKERS, text=",".join(sorted(markers)))])
 
     def _blobs(self, rows: Iterator[Any], markers: list[str]) -> Iterator[list[Blob]]:
         for batch in rows:
@@ -187,7 +187,7 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
         if writer is not None:
             writer.close()
     if failure is not None:
-        yield _reports([Report(ReportKind.FAILED, error=type(failure).__name__, text=str(failure))])
+        yield _reports([WriterReport(ReportKind.FAILED, error=type(failure).__name__, text=str(failure))])
     elif writer is not None:
         yield _reports([report_of(where, done) for where, done in writer.written.items()])
 
@@ -197,11 +197,11 @@ def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:
     return blobs_to_arrow(blobs).append_column(ENCODED_SCHEMA.field("writer"), writer)
 
 
-def report_of(where: TopicPartition, done: Acknowledged) -> Report:
-    return Report(ReportKind.WRITTEN, where.topic, done.records, done.bytes)
+def report_of(where: TopicPartition, done: Acknowledged) -> WriterReport:
+    return WriterReport(ReportKind.WRITTEN, where.topic, done.records, done.bytes)
 
 
-def _reports(reports: list[Report]) -> Any:
+def _reports(reports: list[WriterReport]) -> Any:
     columns = [
         pa.array(values, column.type) for values, column in zip(zip(*reports, strict=True), REPORT_SCHEMA, strict=True)
     ]
