@@ -89,8 +89,8 @@ def test_offsets_that_an_open_transaction_holds_are_not_committed(bootstrap: str
     [
         (range(COUNT), range(COUNT - 1), COUNT, "purchases with an invoice or a shipment, but not both"),
         (range(COUNT - 1), range(COUNT - 1), COUNT - 1, "purchases without invoice and shipment"),
-        (range(COUNT - 1), range(COUNT - 1), COUNT, "purchases before the committed offset that nothing came of"),
-        (range(COUNT), range(COUNT), COUNT - 1, "purchases from the committed offset on that something came of"),
+        (range(COUNT - 1), range(COUNT - 1), COUNT, "purchases before the committed offset that were not processed"),
+        (range(COUNT), range(COUNT), COUNT - 1, "purchases after the committed offset that were processed"),
         ([*range(COUNT), COUNT - 1], range(COUNT), COUNT, "purchases with more than one invoice"),
     ],
 )

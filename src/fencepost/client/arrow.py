@@ -1,4 +1,4 @@
-"""Arrow arrays as the kernels take them: bare buffers, without copies where the types allow it."""
+"""Arrow arrays as bare buffers for the kernels, without copies where the types allow it."""
 
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ NO_LISTS = ListColumn(NO_INTS, NO_BYTES, 0)
 
 
 def bytes_column(name: str, array: Any) -> BytesColumn:
-    """Anything that is bytes or text; other types raise."""
+    """A column of bytes or text. Raises WriteFailed for other types."""
     kind = array.type
     if pa.types.is_null(kind):
         return ABSENT
@@ -63,7 +63,7 @@ def _to_binary(name: str, array: Any) -> Any:
     try:
         return array.cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise WriteFailed(f"column {name!r} must be binary or string, and is {array.type}") from None
+        raise WriteFailed(f"column {name!r} must be binary or string, not {array.type}") from None
 
 
 def header_columns(array: Any) -> tuple[ListColumn, BytesColumn, BytesColumn]:
@@ -72,7 +72,7 @@ def header_columns(array: Any) -> tuple[ListColumn, BytesColumn, BytesColumn]:
     if pa.types.is_null(kind):
         return NO_LISTS, ABSENT, ABSENT
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type) or kind.value_type.num_fields != 2:
-        raise WriteFailed(f"column 'headers' must be a list of structs of key and value, and is {kind}")
+        raise WriteFailed(f"column 'headers' must be a list of structs of key and value, not {kind}")
     validity, offsets = array.buffers()[:2]
     starts = _view(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     items = array.values.slice(int(starts[0]), int(starts[-1]) - int(starts[0]))
@@ -84,23 +84,23 @@ def header_columns(array: Any) -> tuple[ListColumn, BytesColumn, BytesColumn]:
 
 
 def times_ms(array: Any, default_ms: int, rows: int) -> Longs:
-    """Milliseconds since 1970 of a column of timestamps (or of such numbers); the default where there is none."""
+    """Milliseconds since 1970, from a column of timestamps or milliseconds; the default where it is null."""
     if array is None or pa.types.is_null(array.type):
         return np.full(rows, default_ms, np.int64)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("ms", array.type.tz), safe=False)
     elif not pa.types.is_integer(array.type):
-        raise WriteFailed(f"column 'timestamp' must be timestamps or milliseconds, and is {array.type}")
+        raise WriteFailed(f"column 'timestamp' must be timestamps or milliseconds, not {array.type}")
     numbers: Longs = _numbers(array.cast(pa.int64()), default_ms, np.int64)
     return numbers
 
 
 def wanted_partitions(array: Any) -> Ints:
-    """The partitions that rows ask for, -1 where they do not; empty when none does."""
+    """The column `partition`, -1 where it is null; empty if all are."""
     if array is None or pa.types.is_null(array.type):
         return NO_INTS
     if not pa.types.is_integer(array.type):
-        raise WriteFailed(f"column 'partition' must be a number, and is {array.type}")
+        raise WriteFailed(f"column 'partition' must be a number, not {array.type}")
     numbers: Ints = _numbers(array.cast(pa.int32()), -1, np.int32)
     return numbers
 

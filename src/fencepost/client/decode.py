@@ -1,10 +1,10 @@
 """Fetched bytes to Arrow columns with the schema of Spark's Kafka source.
 
-Two steps, so that the next fetch can be under way during the second. `scan` looks at batch headers only: where the
-bytes end, which batches hold records to be read. `columns` verifies, unfolds and decodes those, in pieces of bounded
-size. Left out are control batches, records outside the range, and (read_committed) those of aborted transactions.
+There are two steps, so that the next fetch can run during the second. `scan` only looks at batch headers: where the
+bytes end, and which batches to read. `columns` verifies, decompresses and decodes those, in pieces of limited size. It
+drops control batches, records outside the range and, with read_committed, aborted transactions.
 
-Whatever the bytes are, they either decode or raise Malformed.
+Any bytes either decode or raise Malformed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ BATCHES_PER_SCAN = 4096
 
 
 class Scanned(NamedTuple):
-    """What lies in some fetched bytes."""
+    """The batches in fetched bytes."""
 
     fetched: Bytes
     start: int  #: records before this offset are not wanted
@@ -176,7 +176,7 @@ class Decoder:
                 first, size, pieces = index + 1, 0, []
 
     def _body(self, fetched: Bytes, batch: Longs) -> Bytes:
-        """A batch's records, verified and unfolded."""
+        """A batch's records, verified and decompressed."""
         kernels = self._kernels
         begin, end = int(batch[kernels.POSITION]), int(batch[kernels.BODY_END])
         if crc32c(fetched[begin + ATTRIBUTES_OFFSET : end].data) != int(batch[kernels.CRC]):

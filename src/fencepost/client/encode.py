@@ -66,7 +66,7 @@ class Blob:
 
 
 class Encoder:
-    """Encodes for these topics; for `topic` alone, whatever rows say, if that is given.
+    """Encodes for these topics. If `topic` is given, all rows go there.
 
     `encode` takes rows and gives all of their batches. `add` and `finish` do the same for rows that come in pieces, and
     give larger batches. `spread` is the partition where rows without a key begin: tasks should not all have the same.
@@ -101,13 +101,13 @@ class Encoder:
         self._pending_max = min(MAX_PENDING_BYTES, self._target_bytes * len(self._where))
 
     def add(self, rows: Any) -> list[Blob]:
-        """Take a RecordBatch, and give what has become ready by it."""
+        """Add a RecordBatch. Returns the blobs that are complete."""
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
         return self.finish() if self._pending_bytes >= self._pending_max else []
 
     def finish(self) -> list[Blob]:
-        """Encode what has been added and not given yet."""
+        """Encode the rest of what has been added."""
         if not self._pending:
             return []
         table = pa.Table.from_batches(self._pending)
@@ -204,7 +204,7 @@ class Encoder:
 
 
 def _compressed(batch: memoryview, codec: Compression) -> Buffer:
-    """The batch with its records compressed, or as it is when that would not make it smaller."""
+    """The batch with its records compressed, or unchanged if that is not smaller."""
     records = compress(codec, bytes(batch[HEADER_BYTES:]))
     if len(records) >= len(batch) - HEADER_BYTES:
         return batch
@@ -216,7 +216,7 @@ def _compressed(batch: memoryview, codec: Compression) -> Buffer:
 
 
 def blobs_to_arrow(blobs: Sequence[Blob]) -> Any:
-    """Blobs as rows of `BLOB_SCHEMA`, to be moved to their writers; of what one call of `add` or `finish` gave."""
+    """Blobs as rows of `BLOB_SCHEMA`, for their writers. They must come from one call of `add` or `finish`."""
     starts = np.concatenate([[0], np.cumsum([len(blob.data) for blob in blobs])]).astype(np.int32)
     data = np.concatenate([np.frombuffer(blob.data, np.uint8) for blob in blobs]) if blobs else NO_BYTES
     return pa.RecordBatch.from_arrays(
@@ -231,7 +231,7 @@ def blobs_to_arrow(blobs: Sequence[Blob]) -> Any:
 
 
 def blobs_from_arrow(rows: Any) -> list[Blob]:
-    """The other way round, without copying the batches."""
+    """The reverse, without copying the batches."""
     column = bytes_column("blob", rows.column("blob"))
     data, starts = column.data.data, column.offsets.tolist()
     heads = zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "records")), strict=True)

@@ -38,7 +38,7 @@ class OnDataLoss(enum.Enum):
     """What to do when records of the range have been deleted."""
 
     FAIL = enum.auto()
-    SKIP = enum.auto()  #: go on with what is left, and say so in the log
+    SKIP = enum.auto()  #: continue with what is left, and log it
 
 
 def read_range(

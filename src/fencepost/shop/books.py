@@ -45,13 +45,13 @@ class Problem(enum.Enum):
     INVOICE_OF_NOTHING = "invoices without a purchase"
     SHIPMENT_OF_NOTHING = "shipments without a purchase"
     DEAD_LETTER_OF_NOTHING = "dead letters without a bad purchase"
-    SKIPPED = "purchases before the committed offset that nothing came of"
-    AHEAD = "purchases from the committed offset on that something came of"
+    SKIPPED = "purchases before the committed offset that were not processed"
+    AHEAD = "purchases after the committed offset that were processed"
     BEYOND = "committed offsets beyond the end of their partition"
     TOTAL_WRONG = "totals that are not the sum of all purchases"
 
 
-#: Those that reading more may still solve.
+#: Problems that may disappear when more is read.
 PASSING = frozenset(
     {
         Problem.TORN,
@@ -79,7 +79,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Order:
-    """A purchase id. More than one purchase may have it, and then as much must come of it."""
+    """A purchase id. Several purchases may have the same one; each needs an invoice and a shipment."""
 
     purchases: list[Purchase]
     place: Place
@@ -104,9 +104,9 @@ class Books:
         self.totals = TotalsBook()
         self._open: set[int] = set()
         self._bad: dict[Place, _Bad] = {}
-        self._early: list[tuple[Where, bytes | None, Headers | None]] = []  #: read before their purchase was
+        self._early: list[tuple[Where, bytes | None, Headers | None]] = []  #: read before their purchase
         self._lasting: dict[Problem, Found] = {}
-        self._touched: set[int] = set()  #: orders that something came of since the last look at the offsets
+        self._touched: set[int] = set()  #: orders with new outputs since the last look at the offsets
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Books:
             self._early.append((where, value, headers))
 
     def end_of_purchases(self) -> None:
-        """Purchases have been read further than the outputs: what has none by now never had one."""
+        """All purchases of the outputs have been read: an output without a purchase now will never have one."""
         early, self._early = self._early, []
         of_nothing = {
             INVOICES: Problem.INVOICE_OF_NOTHING,
@@ -195,16 +195,16 @@ class Books:
 
     @property
     def open_count(self) -> int:
-        """Purchases that not everything has come of."""
+        """Purchases that are not completely processed."""
         return len(self._open) + sum(1 for bad in self._bad.values() if not bad.dead_letters)
 
     def problems(
         self, before: Mapping[int, int], after: Mapping[int, int], ends: Mapping[int, int], *, is_final: bool
     ) -> dict[Problem, Found]:
-        """Everything wrong, given the group's offsets from before the outputs were read and from after that.
+        """All problems, given the group's offsets before and after the outputs were read.
 
-        While the pipeline runs (`is_final` is false) a purchase that nothing came of yet is no problem, unless it is
-        one that the group has already passed.
+        While the pipeline runs (`is_final` is false), an unprocessed purchase is only a problem if it is before the
+        group's committed offset.
         """
         found = {problem: Found(entry.count, [*entry.first]) for problem, entry in self._lasting.items()}
 
@@ -251,7 +251,7 @@ def _name(place: Place | None) -> str:
 
 
 def _place(headers: Headers) -> Place | None:
-    """Where a dead letter says that it comes from."""
+    """The place of the purchase, from a dead letter's headers."""
     try:
         if (headers["error.topic"] or b"").decode() != PURCHASES:
             return None

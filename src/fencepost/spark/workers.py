@@ -9,7 +9,7 @@ from dataclasses import replace
 from fencepost.client.cluster import Cluster
 from fencepost.client.settings import ClientSettings
 
-#: A cluster that has answered once may be away for so long, being restarted.
+#: How long a cluster that has answered before may be unreachable, during a restart for instance.
 PATIENCE_MS = 60_000
 
 _clusters: dict[ClientSettings, Cluster] = {}
@@ -24,5 +24,5 @@ def cluster_for(settings: ClientSettings) -> Cluster:
 
 
 def patient(settings: ClientSettings) -> ClientSettings:
-    """For a cluster that has answered already, though perhaps not to this process: if it is away, it is waited for."""
+    """For a cluster that has answered before, perhaps to another process: if it is unreachable, wait for it."""
     return replace(settings, bootstrap_patience_ms=PATIENCE_MS)

@@ -85,10 +85,9 @@ def check_topics(batch: MicroBatch, last: LedgerEntry | None) -> frozenset[str]:
         if batch.replaced.get(name) != was:
             raise BatchRefused(
                 f"topic {name!r} was deleted and created again since the pipeline read it ({describe(was)}, now "
-                f"{describe(batch.topics[name])}): how far the old one was read says nothing about the new one. "
-                "Nothing was written. To go on with the new topic from its first record, start the source with "
-                "failOnDataLoss=false, and if the checkpoint is new with startingOffsets=committed; or give the "
-                "pipeline another name"
+                f"{describe(batch.topics[name])}): the old offsets mean nothing in the new topic. Nothing was written. "
+                "To read the new topic from its first record, start the source with failOnDataLoss=false, and if the "
+                "checkpoint is new also with startingOffsets=committed; or give the pipeline another name"
             )
     return frozenset(replaced)
 

@@ -242,7 +242,7 @@ def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
     for name in kinds:
         if name.lower() in absent:
             raise ConfigError(
-                f"column {name!r} would be left out: the sink knows it as {name.lower()!r}. Rename it, or drop it"
+                f"column {name!r} would be dropped: the sink's column is {name.lower()!r}. Rename it or drop it"
             )
     for name, allowed in COLUMNS.items():
         if name in kinds and kinds[name] not in allowed and kinds[name] != "void":

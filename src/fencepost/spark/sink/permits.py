@@ -24,7 +24,7 @@ from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.errors import FencepostError, WriteFailed
 
 TIMEOUT_S = 30.0
-#: The driver answers once the transaction is begun, and for that it may have to wait for a broker that is restarted.
+#: The driver answers when the transaction is begun. Before that it may have to wait for a broker to restart.
 ANSWER_TIMEOUT_S = 180.0
 MAX_LINE_BYTES = 4096
 

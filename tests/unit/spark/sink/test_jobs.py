@@ -30,7 +30,7 @@ def test_the_columns_of_sparks_own_sink_are_taken() -> None:
         ({"value": "string"}, "column 'topic', or give the sink a topic"),
         ({"topic": "string", "value": "int"}, "column 'value' must be string or binary, not int"),
         ({"topic": "string", "value": "string", "partition": "string"}, "column 'partition' must be int"),
-        ({"topic": "string", "value": "string", "Key": "string"}, "column 'Key' would be left out"),
+        ({"topic": "string", "value": "string", "Key": "string"}, "column 'Key' would be dropped"),
     ],
 )
 def test_what_is_missing_or_of_another_type_is_said(kinds: dict[str, str], said: str) -> None:
