@@ -13,7 +13,7 @@ from bench.harness import brokers, java
 from bench.harness.brokers import Server
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.orders import Action, Orders
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.compat.tools import Tool
 from tests.conftest import APACHE_SETTINGS, unique
 from tests.spark.faults.driver import Plan
@@ -70,7 +70,7 @@ def spark_kafka() -> dict[str, Any]:
 def test_a_pipeline_whose_driver_is_killed_again_and_again(make_scene: Callable[..., Scene], source: str) -> None:
     scene = make_scene({} if source == "fencepost" else spark_kafka())
     scene.check.write(BATCH_RECORDS * 6)
-    for point in (orders.WRITTEN_SOME, orders.ENDTXN_SENT, Step.COMMITTED.name):
+    for point in (orders.WRITTEN_SOME, orders.ENDTXN_SENT, BatchStep.COMMITTED.name):
         home = scene.new_home()
         if point == orders.WRITTEN_SOME:
             Orders(home / "orders").give(point, Action.WAIT)

@@ -85,7 +85,7 @@ def obey() -> None:
     from fencepost.client.connection import Connection, Pending
     from fencepost.spark.sink import steps
 
-    def hook(step: steps.Step, batch_id: int) -> None:
+    def hook(step: steps.BatchStep, batch_id: int) -> None:
         say(step.name, batch=batch_id)
         orders.look(step.name)
 

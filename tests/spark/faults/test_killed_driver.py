@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.orders import Action, Orders
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.spark.faults.scene import Scene
 
 BATCH_RECORDS = 150
@@ -17,15 +17,15 @@ BATCH_RECORDS = 150
 #: to how many records a batch is written by the driver instead of by tasks.
 DEATHS = [
     (orders.WRITTEN_SOME, Action.KILL_GROUP, 0),
-    (Step.COMMITTING.name, Action.KILL, 1000),
-    (Step.COMMITTED.name, Action.KILL_GROUP, 1000),
+    (BatchStep.COMMITTING.name, Action.KILL, 1000),
+    (BatchStep.COMMITTED.name, Action.KILL_GROUP, 1000),
 ]
 MORE_DEATHS = [
-    (Step.DECIDED.name, Action.KILL_GROUP, 1000),
+    (BatchStep.DECIDED.name, Action.KILL_GROUP, 1000),
     (orders.ENCODING, Action.KILL_GROUP, 0),
-    (Step.WRITING.name, Action.KILL, 0),
-    (Step.WRITING.name, Action.KILL_GROUP, 1000),
-    (Step.WRITTEN.name, Action.KILL_GROUP, 0),
+    (BatchStep.WRITING.name, Action.KILL, 0),
+    (BatchStep.WRITING.name, Action.KILL_GROUP, 1000),
+    (BatchStep.WRITTEN.name, Action.KILL_GROUP, 0),
     (orders.ENDTXN_SENT, Action.KILL_GROUP, 0),
 ]
 

@@ -1,32 +1,32 @@
 """Acts of cases that cannot go through those that are everybody's."""
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.spark.queries import sinks
 from tests.spark.queries.case import REFUSED, Act, Check, Death, Grow, LoseCheckpoint, Loss, Run, RunRefused, Write
 
 #: For pipelines that go on only with their checkpoint, though nothing refuses the loss of it.
 KEEPING_CHECKPOINT: tuple[Act, ...] = (
     Write(0),
-    Run(Death(Step.COMMITTING, passes=1)),
-    Run(Death(Step.COMMITTED, passes=1)),
+    Run(Death(BatchStep.COMMITTING, passes=1)),
+    Run(Death(BatchStep.COMMITTED, passes=1)),
     Run(),
     Write(1),
-    Run(Death(Step.COMMITTED)),
+    Run(Death(BatchStep.COMMITTED)),
     Run(),
     Check(),
 )
 #: Most batches are passed over, and no death comes to those.
 PASSING_OVER: tuple[Act, ...] = (
     Write(0),
-    Run(Death(Step.COMMITTING)),
-    Run(Death(Step.COMMITTED)),
-    Run(Death(Step.COMMITTING)),
+    Run(Death(BatchStep.COMMITTING)),
+    Run(Death(BatchStep.COMMITTED)),
+    Run(Death(BatchStep.COMMITTING)),
     LoseCheckpoint(),
     Run(),
     Write(1),
-    Run(Death(Step.COMMITTED)),
+    Run(Death(BatchStep.COMMITTED)),
     LoseCheckpoint(),
-    Run(Death(Step.COMMITTED)),
+    Run(Death(BatchStep.COMMITTED)),
     Run(),
     Check(),
 )
@@ -43,11 +43,11 @@ FAILING_AFTER: tuple[Act, ...] = (
 #: Between the two waves there is more room.
 GROWING: tuple[Act, ...] = (
     Write(0),
-    Run(Death(Step.COMMITTED, passes=1)),
+    Run(Death(BatchStep.COMMITTED, passes=1)),
     Grow("a"),
-    Run(Death(Step.COMMITTING)),
+    Run(Death(BatchStep.COMMITTING)),
     Write(1),
-    Run(Death(Step.COMMITTED)),
+    Run(Death(BatchStep.COMMITTED)),
     Run(),
     Check(),
     LoseCheckpoint(),
@@ -57,11 +57,11 @@ GROWING: tuple[Act, ...] = (
 #: A wave of files is two batches; a start of a rate source with availableNow is one.
 FILES_ACTS: tuple[Act, ...] = (
     Write(0),
-    Run(Death(Step.COMMITTING)),
-    Run(Death(Step.COMMITTED, passes=1)),
+    Run(Death(BatchStep.COMMITTING)),
+    Run(Death(BatchStep.COMMITTED, passes=1)),
     Run(),
     Write(1),
-    Run(Death(Step.COMMITTED)),
+    Run(Death(BatchStep.COMMITTED)),
     Run(),
     Check(),
     Write(2),
@@ -69,8 +69,8 @@ FILES_ACTS: tuple[Act, ...] = (
     RunRefused((REFUSED, Loss.OF_POSITIONS.value)),
 )
 RATE_ACTS: tuple[Act, ...] = (
-    Run(Death(Step.COMMITTING)),
-    Run(Death(Step.COMMITTED)),
+    Run(Death(BatchStep.COMMITTING)),
+    Run(Death(BatchStep.COMMITTED)),
     Run(),
     Run(),
     Check(),
@@ -79,9 +79,9 @@ RATE_ACTS: tuple[Act, ...] = (
 )
 #: Rows come as long as it runs; where it dies last a batch has just begun.
 ENDLESS_ACTS: tuple[Act, ...] = (
-    Run(Death(Step.COMMITTING)),
-    Run(Death(Step.COMMITTED, passes=1)),
-    Run(Death(Step.DECIDED, passes=1)),
+    Run(Death(BatchStep.COMMITTING)),
+    Run(Death(BatchStep.COMMITTED, passes=1)),
+    Run(Death(BatchStep.DECIDED, passes=1)),
     Check(),
     LoseCheckpoint(),
     RunRefused((REFUSED, Loss.OF_POSITIONS.value)),
@@ -94,11 +94,11 @@ def acts_of(trigger: str, has_watermark: bool) -> tuple[Act, ...]:
         return ()
     acts: tuple[Act, ...] = (
         Write(0),
-        Run(Death(Step.COMMITTING)),
-        Run(Death(Step.COMMITTED)),
+        Run(Death(BatchStep.COMMITTING)),
+        Run(Death(BatchStep.COMMITTED)),
         Run(),
         Write(1),
-        Run(Death(Step.COMMITTED)),
+        Run(Death(BatchStep.COMMITTED)),
         Run(),
     )
     return (*acts, Write(2), Run(), Write(3), Run(), Check()) if has_watermark else (*acts, Check())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,7 +116,7 @@ class How(enum.Enum):
 class Death:
     """Of the driver, or what else `how` says, when it comes to `point` once more than `passes` times in a run."""
 
-    point: Step | str
+    point: BatchStep | str
     passes: int = 0
     how: How = How.PLAYED
 
@@ -200,11 +200,11 @@ def default_acts(case: Case) -> tuple[Act, ...]:
     """
     acts: list[Act] = [
         Write(0),
-        Run(Death(Step.COMMITTING, passes=1)),
-        Run(Death(Step.COMMITTED, passes=1)),
-        Run(Death(Step.WRITTEN, how=How.REPEATED)),
+        Run(Death(BatchStep.COMMITTING, passes=1)),
+        Run(Death(BatchStep.COMMITTED, passes=1)),
+        Run(Death(BatchStep.WRITTEN, how=How.REPEATED)),
         Write(1),
-        Run(Death(Step.COMMITTED)),
+        Run(Death(BatchStep.COMMITTED)),
     ]
     if case.loss is Loss.CONTINUES:
         acts += [LoseCheckpoint()]

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from fencepost.errors import OutcomeUnknown, WriteFailed
 from fencepost.spark.sink.pipeline import Pipeline
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
 from tests.spark.queries.case import Death
 from tests.spark.sink.inprocess import Died, dying_at, looking
@@ -35,7 +35,7 @@ def stopping(death: Death, query: "Future[StreamingQuery]") -> Iterator[None]:
     """The query is stopped at that point, and goes on there when Spark knows that it is to stop."""
     left = itertools.count(death.passes, -1)
 
-    def look(here: Step | str) -> None:
+    def look(here: BatchStep | str) -> None:
         if here == death.point and next(left) == 0:
             started = query.result(TIMEOUT_S)
             threading.Thread(target=started.stop, daemon=True).start()
@@ -49,9 +49,9 @@ def stopping(death: Death, query: "Future[StreamingQuery]") -> Iterator[None]:
 def repeating(death: Death) -> Iterator[None]:
     """The attempt fails at that point; where a commit may be under way or done, nobody knows its outcome."""
     left = itertools.count(death.passes, -1)
-    error = OutcomeUnknown if death.point in (Step.COMMITTING, Step.COMMITTED) else WriteFailed
+    error = OutcomeUnknown if death.point in (BatchStep.COMMITTING, BatchStep.COMMITTED) else WriteFailed
 
-    def look(here: Step | str) -> None:
+    def look(here: BatchStep | str) -> None:
         if here == death.point and next(left) == 0:
             raise error("as the test wants it")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import functions as sf
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.spark.queries import given as given_module
 from tests.spark.queries import python_state, queries, sinks
 from tests.spark.queries.case import (
@@ -43,7 +43,7 @@ from tests.spark.queries.inputs import FIRST_S, KEYS
 from tests.spark.queries.steps import totals_step
 
 #: Where a driver may die. The permit for the first writer is given in another thread, which can only fail.
-POINTS: tuple[Step | str, ...] = (*(step for step in Step if step is not Step.WRITING), COMMIT_SENT)
+POINTS: tuple[BatchStep | str, ...] = (*(step for step in BatchStep if step is not BatchStep.WRITING), COMMIT_SENT)
 
 REKEYED = "IF(k = '~', k, substr('wxyz', CAST(1 + pmod(n, 4) AS INT), 1))"
 SIZES = "(VALUES ('a', 1), ('b', 2), ('b', 3) AS sizes(k, size))"

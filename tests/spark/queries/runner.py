@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import ROOT
 from tests.spark.queries.case import Case, Death, How, Kind
 from tests.spark.queries.deaths import DIED, dying, repeating, stopping
@@ -144,7 +144,7 @@ def main() -> int:
     case, place, death = cloudpickle.loads(Path(sys.argv[1]).read_bytes())
     left = itertools.count(death.passes, -1)
 
-    def look(here: Step | str) -> None:
+    def look(here: BatchStep | str) -> None:
         if here == death.point and next(left) == 0:
             os.killpg(0, signal.SIGKILL)
 

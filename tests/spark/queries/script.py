@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pprint import pformat
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.spark.queries.case import (
     SENTINEL,
     SENTINEL_YEAR,
@@ -116,7 +116,7 @@ def _act(made: Made, act: Act) -> Iterator[str]:
         yield from _writing(made, act)
     elif isinstance(act, Run) and act.death is not None:
         end = {How.STOPPED: "stop", How.REPEATED: "fail"}.get(act.death.how, "die")
-        if act.death.how is How.REPEATED and act.death.point in (Step.COMMITTING, Step.COMMITTED):
+        if act.death.how is How.REPEATED and act.death.point in (BatchStep.COMMITTING, BatchStep.COMMITTED):
             end = "lose_the_outcome"
         yield f"run_until({_point(act.death)}, {act.death.passes}, {end})"
     elif isinstance(act, Run):
@@ -148,4 +148,4 @@ def _writing(made: Made, act: Write) -> Iterator[str]:
 
 
 def _point(death: Death) -> str:
-    return f"Step.{death.point.name}" if isinstance(death.point, Step) else repr(death.point)
+    return f"BatchStep.{death.point.name}" if isinstance(death.point, BatchStep) else repr(death.point)

@@ -28,7 +28,7 @@ from fencepost.errors import OutcomeUnknown, WriteFailed
 from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.session import session
 from fencepost.spark.sink import steps
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.state import StatefulStep, Updated
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import RunningBroker
 from tests.spark.queries import queries as q
 from tests.spark.queries import sinks
@@ -30,7 +30,7 @@ def test_two_pipelines_in_one_session(spark: SparkSession, bootstrap: str, tmp_p
     first = Play(spark, bootstrap, rows, tmp_path / "rows")
     plays = [first, Play(spark, bootstrap, totals, tmp_path / "totals", topics=first.place.topics)]
     first.act(Write(0))
-    with dying(Death(Step.COMMITTED, passes=2)):
+    with dying(Death(BatchStep.COMMITTED, passes=2)):
         queries = [play.runner.start()[0] for play in plays]
         said = []
         for query in queries:
@@ -60,10 +60,10 @@ def test_one_pipeline_reads_what_another_writes(spark: SparkSession, bootstrap: 
                            sink=sinks.by_foreach_batch, running=q.running_totals, loss=Loss.OF_STATE)  # fmt: skip
     second = Play(spark, bootstrap, second_case, tmp_path / "second", topics={"a": (first.place.outputs["out"],)})
     first.act(Write(0))
-    first.act(Run(Death(Step.COMMITTING, passes=1)))
-    second.act(Run(Death(Step.COMMITTED)))
-    first.act(Run(Death(Step.COMMITTED)))
-    second.act(Run(Death(Step.COMMITTING)))
+    first.act(Run(Death(BatchStep.COMMITTING, passes=1)))
+    second.act(Run(Death(BatchStep.COMMITTED)))
+    first.act(Run(Death(BatchStep.COMMITTED)))
+    second.act(Run(Death(BatchStep.COMMITTING)))
     for play in (first, second):
         play.act(Run())
     first.act(Write(1))
@@ -86,7 +86,7 @@ def test_input_of_another_cluster(
 def test_a_pipeline_may_be_given_another_query(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     """With a new checkpoint: it goes on where the old one stopped."""
     play = Play(spark, bootstrap, case("old", q.projection), tmp_path)
-    for act in (Write(0), Run(Death(Step.COMMITTED, passes=1)), Run()):
+    for act in (Write(0), Run(Death(BatchStep.COMMITTED, passes=1)), Run()):
         play.act(act)
     play.runner.case = dataclasses.replace(play.case, name="new", query=q.exploded)
     for later in (Write(1), LoseCheckpoint(), Run()):

@@ -17,7 +17,7 @@ from fencepost.client.connection import Connection, Pending
 from fencepost.spark import batch_writer
 from fencepost.spark.sink import steps
 from fencepost.spark.sink.pipeline import Pipeline
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
 from tests.spark.faults import driver
 from tests.spark.faults.driver import END_TXN, Plan
@@ -102,11 +102,11 @@ def _mortal(function: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, 
 
 
 @contextlib.contextmanager
-def dying_at(point: Step | str, *, passes: int = 0) -> Iterator[None]:
+def dying_at(point: BatchStep | str, *, passes: int = 0) -> Iterator[None]:
     """Pipelines of this process die when they come to a point once more than `passes` times."""
     times = [0]
 
-    def look(here: Step | str) -> None:
+    def look(here: BatchStep | str) -> None:
         if here == point:
             times[0] += 1
             if times[0] == passes + 1:
@@ -119,12 +119,12 @@ def dying_at(point: Step | str, *, passes: int = 0) -> Iterator[None]:
 class Gate:
     """Lets so many pass, and holds up whoever comes next, until it is opened."""
 
-    def __init__(self, point: Step | str, *, passes: int = 0) -> None:
+    def __init__(self, point: BatchStep | str, *, passes: int = 0) -> None:
         self._point = point
         self._left = passes
         self._reached, self._opened = threading.Event(), threading.Event()
 
-    def look(self, here: Step | str) -> None:
+    def look(self, here: BatchStep | str) -> None:
         if here != self._point or self._reached.is_set():
             return
         self._left -= 1
@@ -141,7 +141,7 @@ class Gate:
 
 
 @contextlib.contextmanager
-def looking(look: Callable[[Step | str], None]) -> Iterator[None]:
+def looking(look: Callable[[BatchStep | str], None]) -> Iterator[None]:
     """`look` is called at each step of any pipeline here, and when a commit has been sent and not answered."""
     receive, hook = Connection.receive, steps.hook
 

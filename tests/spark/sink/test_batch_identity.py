@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.spark.faults import driver
 from tests.spark.faults.checker import read_committed
 from tests.spark.faults.scene import Scene
@@ -54,7 +54,7 @@ def test_a_source_that_stays_quiet_does_not_stop_the_others(
     for _ in range(3):
         here.run(scene.plan, both())
         scene.check.write(10)
-    with dying_at(Step.COMMITTED):
+    with dying_at(BatchStep.COMMITTED):
         here.run_until_failed(scene.plan, both())
     here.run(scene.plan, both())
     assert Counter(row["n"] for row in written(scene)) == Counter(["quiet", *map(str, range(scene.check.written))])
@@ -71,10 +71,10 @@ def test_a_topic_that_is_read_twice_may_be_read_to_different_ends(
         slow_rows = driver.read(here.spark, slow).selectExpr("concat('b', value) AS n")
         return records(scene, fast_rows.union(slow_rows))
 
-    with dying_at(Step.COMMITTED, passes=1):
+    with dying_at(BatchStep.COMMITTED, passes=1):
         here.run_until_failed(scene.plan, twice())
     scene.check.write(20)
-    with dying_at(Step.COMMITTING):
+    with dying_at(BatchStep.COMMITTING):
         here.run_until_failed(scene.plan, twice())
     here.run(scene.plan, twice())
     scene.delete_checkpoint()  # both have come to the same end
@@ -155,7 +155,7 @@ def test_state_survives_a_death_between_the_two_commits(
         return found if last_of is None else [*{row[last_of]: row for row in found}.values()]
 
     for passes in (0, 1):
-        with dying_at(Step.COMMITTED, passes=passes):
+        with dying_at(BatchStep.COMMITTED, passes=passes):
             here.run_until_failed(scene.plan, rows(), output_mode=output_mode)
     found = sorted(finish(), key=lambda row: [*row.values()])
     if query is counted_in_pandas:  # which a batch cannot run
@@ -181,7 +181,7 @@ def test_state_is_found_in_a_plan_that_is_not_shown_whole(here: InProcess, make_
     here.spark.conf.set("spark.sql.maxPlanStringLength", "40")
     try:
         for _ in range(2):
-            with dying_at(Step.COMMITTED):
+            with dying_at(BatchStep.COMMITTED):
                 here.run_until_failed(
                     scene.plan, records(scene, totals(driver.read(here.spark, scene.plan))), output_mode="update"
                 )
@@ -230,7 +230,7 @@ def test_positions_of_other_sources_in_a_lost_checkpoint_stop_the_pipeline(
         numbers = driver.read(here.spark, scene.plan).selectExpr("CAST(value AS STRING) AS value")
         return records(scene, numbers.union(files))
 
-    with dying_at(Step.COMMITTED):
+    with dying_at(BatchStep.COMMITTED):
         here.run_until_failed(scene.plan, rows())
     (tmp_path / "files" / "two").write_text("another\n")
     here.run(scene.plan, rows())
@@ -249,7 +249,7 @@ def test_a_checkpoint_that_has_lost_its_querys_id_is_continued(here: InProcess, 
     def rows() -> DataFrame:
         return records(scene, totals(driver.read(here.spark, scene.plan)))
 
-    with dying_at(Step.COMMITTED, passes=1):
+    with dying_at(BatchStep.COMMITTED, passes=1):
         here.run_until_failed(scene.plan, rows(), output_mode="update")
     (scene.checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
     here.run(scene.plan, rows(), output_mode="update")

@@ -9,13 +9,13 @@ import dataclasses
 
 import pytest
 
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.spark.faults.scene import Scene
 from tests.spark.sink.inprocess import ENDTXN_SENT, InProcess, dying_at
 
 BATCH_RECORDS = 50
 #: In the driver's own thread; the permit for the first writer is given in another.
-POINTS = [step for step in Step if step is not Step.WRITING] + [ENDTXN_SENT]
+POINTS = [step for step in BatchStep if step is not BatchStep.WRITING] + [ENDTXN_SENT]
 
 
 @pytest.mark.timeout(900)
@@ -29,7 +29,7 @@ def test_every_record_is_in_effect_once(here: InProcess, scene: Scene, protocol:
     plan = dataclasses.replace(scene.plan, batch_records=BATCH_RECORDS, options=options)
     scene.check.write(BATCH_RECORDS * (len(POINTS) + 3))
     for number, point in enumerate(POINTS):
-        with dying_at(point, passes=0 if point is Step.FENCED else 1):
+        with dying_at(point, passes=0 if point is BatchStep.FENCED else 1):
             assert "the pipeline died" in here.run_until_failed(plan)
         scene.check.assert_whole()
         if (number % 2 == 0) == (first == "checkpoint deleted"):

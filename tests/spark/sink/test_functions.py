@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from fencepost.errors import BatchFailed, BatchRefused, ConfigError, WriteFailed
 from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.sink.pipeline import Pipeline
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
 from tests.spark.faults import driver
 from tests.spark.faults.checker import read_committed
@@ -55,7 +55,7 @@ def test_a_function_may_leave_out_batches_that_are_empty(here: InProcess, make_s
 
         df = numbers_of(here, scene).where("CAST(value AS INT) % 100 < 20")
         if dies:
-            with dying_at(Step.COMMITTED):
+            with dying_at(BatchStep.COMMITTED):
                 here.run_until_failed(scene.plan, df, pipeline=pipeline, function=each)
         else:
             here.run(scene.plan, df, pipeline=pipeline, function=each)
@@ -141,8 +141,8 @@ def test_a_swallowed_error_of_the_first_batch_of_a_run_is_known_to_the_next_star
         except (ValueError, BatchFailed):
             pass
 
-    def fail(step: Step | str) -> None:
-        if how == "every attempt fails" and step is Step.WRITTEN:
+    def fail(step: BatchStep | str) -> None:
+        if how == "every attempt fails" and step is BatchStep.WRITTEN:
             raise WriteFailed("not today")
 
     with looking(fail):
@@ -270,7 +270,7 @@ def test_a_pipeline_that_gets_another_name_does_not_write_its_last_batch_again(
     here: InProcess, make_small_scene: SmallScene
 ) -> None:
     scene = make_small_scene(40)
-    with dying_at(Step.COMMITTED):
+    with dying_at(BatchStep.COMMITTED):
         here.run_until_failed(scene.plan, numbers_of(here, scene))
     renamed = dataclasses.replace(scene.plan, pipeline=f"{scene.plan.pipeline}-2")
     said = here.run_until_failed(renamed, numbers_of(here, Scene(renamed, scene.checkpoint.parent)))

@@ -16,7 +16,7 @@ from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import ConfigError
 from fencepost.spark import progress, subscribe, write, write_stream
 from fencepost.spark.sink.progress import TransactionProgress
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import unique, wait_until
 from tests.spark.faults import driver
 from tests.spark.faults.checker import read_committed
@@ -59,9 +59,9 @@ def test_a_restart_goes_on_with_or_without_its_checkpoint(here: InProcess, make_
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-@pytest.mark.parametrize("point", [Step.DECIDED, Step.WRITING], ids=lambda step: step.name)
+@pytest.mark.parametrize("point", [BatchStep.DECIDED, BatchStep.WRITING], ids=lambda step: step.name)
 def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
-    spark: SparkSession, make_small_scene: SmallScene, point: Step, writer: str
+    spark: SparkSession, make_small_scene: SmallScene, point: BatchStep, writer: str
 ) -> None:
     """The first batch is written by tasks, which are cancelled; the next by the driver, which may finish it."""
     scene = make_small_scene(100, is_endless=True, batch_records=60)
@@ -120,10 +120,10 @@ def test_a_source_without_kafka_offsets_is_known_by_its_batches(here: InProcess,
         numbers = here.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
         return numbers.select(sf.lit(scene.plan.left).alias("topic"), sf.col("value").cast("string").alias("value"))
 
-    with dying_at(Step.COMMITTED, passes=1):
+    with dying_at(BatchStep.COMMITTED, passes=1):
         here.run_until_failed(scene.plan, rows(), trigger={"processingTime": "0 seconds"})
     assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == 20
-    with dying_at(Step.COMMITTED, passes=1):
+    with dying_at(BatchStep.COMMITTED, passes=1):
         here.run_until_failed(scene.plan, rows(), trigger={"processingTime": "0 seconds"})
     found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
     assert found == Counter(str(number) for number in range(40))
@@ -142,7 +142,7 @@ def test_several_sources_in_one_query_keep_all_of_their_offsets(
         both = driver.read(here.spark, scene.plan).union(driver.read(here.spark, other))
         return driver.transform(both, scene.plan)
 
-    with dying_at(Step.COMMITTED):
+    with dying_at(BatchStep.COMMITTED):
         here.run_until_failed(scene.plan, records())
     here.run(scene.plan, records())
     scene.check.written = 160

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from fencepost.errors import BootstrapFailed
 from fencepost.spark.sink import active
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import unique
 from tests.spark.faults import driver
 from tests.spark.faults.checker import partitions_of
@@ -70,7 +70,7 @@ def test_the_checkpoint_of_another_pipeline_is_refused(here: InProcess, make_sma
     mine = dataclasses.replace(
         scene.plan, pipeline=neighbour, checkpoint=scene.plan.checkpoint + "-2", batch_records=50
     )
-    with dying_at(Step.COMMITTED):
+    with dying_at(BatchStep.COMMITTED):
         here.run_until_failed(mine)
     before = scene.check.see()
     scene.check.write(50)
@@ -139,7 +139,7 @@ def test_a_transaction_that_outlasts_its_timeout_names_the_setting(
     scene = make_small_scene(20, options={"kafka.transaction.timeout.ms": "500"})
 
     def look(point: object) -> None:
-        if point is Step.COMMITTING:
+        if point is BatchStep.COMMITTING:
             scene.check.wait_until_settled()  # which only the coordinator's abort can bring about
 
     with looking(look):
@@ -153,7 +153,7 @@ def test_a_transaction_that_outlasts_its_timeout_names_the_setting(
 
 def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, make_small_scene: SmallScene) -> None:
     scene = make_small_scene(100, options={"kafka.transaction.timeout.ms": "500"}, batch_records=40)
-    with dying_at(Step.OFFSETS_ADDED, passes=1):
+    with dying_at(BatchStep.OFFSETS_ADDED, passes=1):
         here.run_until_failed(scene.plan)
     scene.check.wait_until_settled()
     assert 0 < scene.check.assert_whole() < 100
@@ -165,14 +165,14 @@ def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, 
 
 
 @pytest.mark.parametrize("protocol", ["1", "2"])
-@pytest.mark.parametrize("point", [Step.WRITTEN, Step.COMMITTING], ids=lambda step: step.name)
+@pytest.mark.parametrize("point", [BatchStep.WRITTEN, BatchStep.COMMITTING], ids=lambda step: step.name)
 def test_of_two_live_pipelines_with_one_name_the_older_stops_and_undoes_nothing(
-    here: InProcess, make_small_scene: SmallScene, monkeypatch: pytest.MonkeyPatch, protocol: str, point: Step
+    here: InProcess, make_small_scene: SmallScene, monkeypatch: pytest.MonkeyPatch, protocol: str, point: BatchStep
 ) -> None:
     """The older one is held up, and goes on while the newer one, of another process, has a transaction open."""
     scene = make_small_scene(100, options={"transactionProtocol": protocol})
     younger_plan = dataclasses.replace(scene.plan, checkpoint=scene.plan.checkpoint + "-2")
-    older_gate, younger_gate = Gate(point), Gate(Step.COMMITTING)
+    older_gate, younger_gate = Gate(point), Gate(BatchStep.COMMITTING)
     with looking(older_gate.look):
         older = here.start(scene.plan)
         older_gate.wait_until_reached(older)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from fencepost.spark import batch_writer
 from fencepost.spark.sink.pipeline import Pipeline
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from tests.spark.faults import driver
 from tests.spark.faults.checker import read_committed
 from tests.spark.faults.scene import Scene
@@ -69,7 +69,7 @@ def assert_complete(scene: Scene) -> None:
 
 def test_they_are_one_transaction_whatever_dies(here: InProcess, make_small_scene: SmallScene) -> None:
     scene = make_small_scene(COUNT, batch_records=BATCH)
-    for point in (Step.COMMITTING, Step.COMMITTED):
+    for point in (BatchStep.COMMITTING, BatchStep.COMMITTED):
         writer = writer_of(scene)
         writer.fence()  # otherwise the source waits for the dead transaction's timeout
         with dying_at(point):
@@ -160,7 +160,7 @@ def test_two_pipelines_may_be_written_in_one_function(
 ) -> None:
     """Each has a transaction of its own, and a batch that one of them has committed is not written again by it."""
     scene, neighbour = make_small_scene(COUNT, batch_records=BATCH), make_small_scene(0)
-    for point, passes in ((Step.COMMITTED, 2), (Step.COMMITTED, 1)):
+    for point, passes in ((BatchStep.COMMITTED, 2), (BatchStep.COMMITTED, 1)):
         first, second = writer_of(scene), writer_of(neighbour)
         with dying_at(point, passes=passes):
             run_until_failed(here, scene, first, two_calls(first, second, scene))

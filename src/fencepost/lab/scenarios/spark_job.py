@@ -70,7 +70,7 @@ def main() -> int:
 
     plan = Plan(**json.loads(sys.argv[1]))
 
-    def hook(step: steps.Step, batch_id: int) -> None:
+    def hook(step: steps.BatchStep, batch_id: int) -> None:
         say("step", step=step.name, batch=batch_id)
         orders.look(step.name)
 

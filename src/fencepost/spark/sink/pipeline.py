@@ -55,7 +55,7 @@ from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.standing import Standing
-from fencepost.spark.sink.steps import Step
+from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.state.plan import State
 from fencepost.spark.workers import patient
 
@@ -291,8 +291,8 @@ class Pipeline:
         transaction, job = self._open_transaction(), self._job
         if job is None:
             raise BatchFailed("the pipeline was closed while a batch was under way")
-        steps.hook(Step.DECIDED, batch.batch_id)
-        opening = Opening(transaction, lambda: steps.hook(Step.WRITING, batch.batch_id))
+        steps.hook(BatchStep.DECIDED, batch.batch_id)
+        opening = Opening(transaction, lambda: steps.hook(BatchStep.WRITING, batch.batch_id))
         state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs)
         # With Spark's own state the size of the input says nothing about the output.
         rows_max = None if standing.keeps_state else batch.offsets_count
@@ -305,7 +305,7 @@ class Pipeline:
                 run_plan(given.df)
         finally:
             state.release()
-        steps.hook(Step.WRITTEN, batch.batch_id)
+        steps.hook(BatchStep.WRITTEN, batch.batch_id)
         if not written.records and not batch.moved and not standing.mentions(batch):
             return  # nothing to write, and the ledger need not change
         identity = opening.begin()
@@ -332,11 +332,11 @@ class Pipeline:
         """Add the ledger entry and the offsets to the transaction, and commit it."""
         self._write_ledger(transaction, entry)
         transaction.add_offsets(self.name, standing.offsets_of(batch))
-        steps.hook(Step.OFFSETS_ADDED, batch.batch_id)
-        steps.hook(Step.COMMITTING, batch.batch_id)
+        steps.hook(BatchStep.OFFSETS_ADDED, batch.batch_id)
+        steps.hook(BatchStep.COMMITTING, batch.batch_id)
         transaction.commit()
         standing.committed(entry)
-        steps.hook(Step.COMMITTED, batch.batch_id)
+        steps.hook(BatchStep.COMMITTED, batch.batch_id)
 
     def _write_ledger(self, transaction: SharedTransaction, entry: LedgerEntry) -> None:
         with TransactionWriter(self._open_cluster(), transaction.identity) as writer:
@@ -398,7 +398,7 @@ class Pipeline:
             self._job = WriteJob(df.sparkSession, replace(settings, client=cluster.settings), cluster)
         self._standing = Standing.read(cluster, settings, df, batch)
         self._run_id = batch.run_id
-        steps.hook(Step.FENCED, batch.batch_id)
+        steps.hook(BatchStep.FENCED, batch.batch_id)
         return self._standing
 
     def _take_over(self) -> None:

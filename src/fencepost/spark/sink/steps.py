@@ -8,7 +8,7 @@ import enum
 from collections.abc import Callable
 
 
-class Step(enum.IntEnum):
+class BatchStep(enum.IntEnum):
     FENCED = 1  #: the transactional id is ours, and the committed offsets have been read
     DECIDED = 2  #: the batch will run
     WRITING = 3  #: the transaction is open, for the first writer
@@ -18,10 +18,10 @@ class Step(enum.IntEnum):
     COMMITTED = 7  #: Kafka has acknowledged the commit; Spark's checkpoint does not have the batch yet
 
 
-StepHook = Callable[[Step, int], None]
+StepHook = Callable[[BatchStep, int], None]
 
 
-def no_hook(step: Step, batch_id: int) -> None:
+def no_hook(step: BatchStep, batch_id: int) -> None:
     """Outside of tests."""
 
 

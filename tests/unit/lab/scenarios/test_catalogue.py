@@ -36,7 +36,7 @@ def test_the_broker_is_killed_at_every_step_that_it_has():
 
 
 def test_drivers_are_killed_at_steps_that_they_have():
-    assert set(spark_failures.DEATHS) <= {step.name for step in sink_steps.Step}
+    assert set(spark_failures.DEATHS) <= {step.name for step in sink_steps.BatchStep}
 
 
 def test_ls_lists_number_name_and_line():
