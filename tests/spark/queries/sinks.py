@@ -46,6 +46,17 @@ class Start:
         self.writers.append(made)
         return made
 
+    def write_stream(self, **more: Any) -> "StreamingQuery":
+        return write_stream(
+            self.records,
+            pipeline=self.pipeline,
+            bootstrap_servers=self.bootstrap,
+            checkpoint=str(self.checkpoint),
+            trigger=self.trigger,
+            options=self.options,
+            **more,
+        )
+
     def start(self, function: "Callable[[DataFrame, int], None]") -> "StreamingQuery":
         writer = (
             self.records.writeStream.outputMode(self.mode)
@@ -59,16 +70,7 @@ Sink = Callable[[Start], "StreamingQuery"]
 
 
 def by_write_stream(start: Start) -> "StreamingQuery":
-    return write_stream(
-        start.records,
-        pipeline=start.pipeline,
-        bootstrap_servers=start.bootstrap,
-        checkpoint=str(start.checkpoint),
-        topic=start.topic,
-        trigger=start.trigger,
-        output_mode=start.mode,
-        options=start.options,
-    )
+    return start.write_stream(topic=start.topic, output_mode=start.mode)
 
 
 def by_foreach_batch(start: Start) -> "StreamingQuery":
@@ -153,15 +155,7 @@ def with_step(make_step: "Callable[[str], StatefulStep]", *, also_rows: bool = F
             plain = numbered(rows).selectExpr(f"'{start.outputs['rows']}' AS topic", "*")
             return updated.unionByName(plain, allowMissingColumns=True)
 
-        return write_stream(
-            start.records,
-            pipeline=start.pipeline,
-            bootstrap_servers=start.bootstrap,
-            checkpoint=str(start.checkpoint),
-            transform=transform,
-            trigger=start.trigger,
-            options=start.options,
-        )
+        return start.write_stream(transform=transform)
 
     return run
 
@@ -177,15 +171,7 @@ def with_two_steps(make_step: "Callable[[str], StatefulStep]") -> Sink:
             rows = state.keep(batch)
             return state.update(rows, every).unionByName(state.update(rows.where("n % 2 = 0"), even))
 
-        return write_stream(
-            start.records,
-            pipeline=start.pipeline,
-            bootstrap_servers=start.bootstrap,
-            checkpoint=str(start.checkpoint),
-            transform=transform,
-            trigger=start.trigger,
-            options=start.options,
-        )
+        return start.write_stream(transform=transform)
 
     return run
 
