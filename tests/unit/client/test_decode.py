@@ -15,17 +15,12 @@ from fencepost.wire.compression import Compression
 from fencepost.wire.fetch import Aborted
 from fencepost.wire.records import Record, encode_batch, encode_marker
 from fencepost.wire.terms import TopicPartition
+from tests.unit.wire import strategies
 
 WHERE = TopicPartition("purchases", 3)
 END = 2**62
 
-RECORDS = st.builds(
-    Record,
-    st.none() | st.binary(max_size=20),
-    st.none() | st.binary(max_size=200),
-    timestamp=st.integers(-1, 2**45),
-    headers=st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple),
-)
+RECORDS = strategies.records(st.integers(-1, 2**45))
 BATCHES = st.lists(
     st.tuples(st.lists(RECORDS, min_size=1, max_size=8), st.sampled_from(list(Compression)), st.integers(0, 3)),
     min_size=1,

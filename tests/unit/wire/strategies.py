@@ -1,10 +1,11 @@
-"""Random values for any message, drawn from its table."""
+"""Random values for any message, drawn from its table; random records."""
 
 from typing import Any
 
 from hypothesis import strategies as st
 
 from fencepost.wire.codec import Field, Schema
+from fencepost.wire.records import Record
 
 INTEGERS = {
     "int8": st.integers(-(2**7), 2**7 - 1),
@@ -23,6 +24,18 @@ PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     "bytes": st.binary(max_size=12),
     "records": st.binary(max_size=40),
 }
+
+
+def records(times_ms: st.SearchStrategy[int]) -> st.SearchStrategy[Record]:
+    """Keys, values and headers of all kinds."""
+    header = st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5))
+    return st.builds(
+        Record,
+        st.none() | st.binary(max_size=20),
+        st.none() | st.binary(max_size=200),
+        timestamp=times_ms,
+        headers=st.lists(header, max_size=3).map(tuple),
+    )
 
 
 def values(schema: Schema, version: int, leaves: dict[str, st.SearchStrategy[Any]] = PRIMITIVES) -> Any:

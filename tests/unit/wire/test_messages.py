@@ -9,16 +9,9 @@ from fencepost.wire import messages
 from fencepost.wire.codec import MAX_REQUEST_ITEMS
 from fencepost.wire.messages import Schema
 from fencepost.wire.varint import write_unsigned
+from tests.fuzz.targets import COORDINATOR_RECORDS
 from tests.unit.wire import kio_bridge, strategies
 
-COORDINATOR_RECORDS = (
-    "transaction_log_key",
-    "transaction_log_value",
-    "offset_commit_key",
-    "offset_commit_value",
-    "group_metadata_key",
-    "group_metadata_value",
-)
 SIDES = [(key, kind) for key in messages.api_names() for kind in ("request", "response")]
 
 

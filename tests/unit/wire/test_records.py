@@ -11,16 +11,10 @@ from fencepost.errors import Malformed
 from fencepost.wire import batch, records
 from fencepost.wire.compression import Compression, decompress
 from fencepost.wire.records import Marker, Record
+from tests.unit.wire import strategies
 
 TIMES = st.integers(-1, 2**50)
-RECORDS = st.builds(
-    Record,
-    st.none() | st.binary(max_size=20),
-    st.none() | st.binary(max_size=200),
-    timestamp=TIMES,
-    headers=st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3).map(tuple),
-)
-BATCHES = st.lists(RECORDS, min_size=1, max_size=8)
+BATCHES = st.lists(strategies.records(TIMES), min_size=1, max_size=8)
 CODECS = st.sampled_from(list(Compression))
 
 
