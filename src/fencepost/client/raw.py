@@ -36,7 +36,7 @@ from fencepost.wire.records import Record, decode_batch, decode_marker, encode_b
 from fencepost.wire.terms import Isolation
 
 FETCH, DESCRIBE_PRODUCERS = 1, 61
-FETCH_VERSION = 11  #: the last but one that names topics
+FETCH_BY_NAME, FETCH_BY_ID = 11, 13
 
 #: By its version a request says which transaction protocol its sender speaks (KIP-890).
 PRODUCE_V1, END_TXN_V1, TXN_OFFSET_COMMIT_V1 = 11, 4, 4
@@ -268,9 +268,10 @@ class RawClient(RawConnection):
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def fetch_once(self, topic: str, partition: int, offset: int, isolation: int, **more: int) -> Message:
-        """The partition's part of the answer; `more` as for `fetch_fields`."""
-        answer = self.call(FETCH, FETCH_VERSION, **fetch_fields(topic, partition, offset, isolation, **more))
+    def fetch_once(self, topic: str | bytes, partition: int, offset: int, isolation: int, **more: int) -> Message:
+        """The partition's part of the answer. `topic` is a name or an id, `more` is as for `fetch_fields`."""
+        version = FETCH_BY_ID if isinstance(topic, bytes) else FETCH_BY_NAME
+        answer = self.call(FETCH, version, **fetch_fields(topic, partition, offset, isolation, **more))
         result: Message = answer.responses[0].partitions[0]
         return result
 
@@ -379,7 +380,7 @@ def produce_fields(
 
 
 def fetch_fields(
-    topic: str, partition: int, offset: int, isolation: int, *, max_wait_ms: int = 0, max_bytes: int = 1 << 20
+    topic: str | bytes, partition: int, offset: int, isolation: int, *, max_wait_ms: int = 0, max_bytes: int = 1 << 20
 ) -> dict[str, Any]:
     entry = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": max_bytes}
     return {
@@ -390,7 +391,7 @@ def fetch_fields(
         "isolation_level": isolation,
         "session_id": 0,
         "session_epoch": -1,
-        "topics": by_topic([(topic, entry)], name="topic"),
+        "topics": [{"topic_id" if isinstance(topic, bytes) else "topic": topic, "partitions": [entry]}],
     }
 
 

@@ -1,8 +1,8 @@
 """Makes a topic, writes to it, reads it, deletes it, and again under the same name: nothing may be lost or come back.
 
-Its topic is gone before the end of the run, so it judges what it reads on the spot. It names the topic by its id in all
-that changes something: a request that the network held back must not reach the next topic of that name. A broker that
-takes no ids in Produce is left alone.
+Its topic is gone before the end of the run, so it judges what it reads on the spot. It names the topic by its id: a
+request that the network held back must not reach the next topic of that name, and a broker that has not yet heard of
+the deletion must not answer for the old one. A broker that takes no ids in Produce is left alone.
 """
 
 import time
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fencepost.client import Cluster
 from fencepost.client.admin import DELETE_TOPICS, FIRST_DELETE_WITH_IDS, NewTopic, create_topics
-from fencepost.client.raw import RawClient, Session, check
+from fencepost.client.raw import RawClient, Session, check, visible_records
 from fencepost.client.registration import PRODUCE
 from fencepost.errors import ClientError, ErrorCode
 from fencepost.lab.chaos.clients.base import Client, StartAgain
@@ -49,12 +49,12 @@ class Churner(Client):
 
     def _churn(self, number: int) -> None:
         topic_id = self._create()
-        self._expect([], "in a new topic")
+        self._expect(topic_id, [], "in a new topic")
         session = self._brokers.any(lambda client: client.try_init())
         values = [self.value(number, index) for index in range(self.rng.randint(1, 5))]
         for value in values:
             self._produce(session, topic_id, value)
-        self._expect(values, "after they were acknowledged")
+        self._expect(topic_id, values, "after they were acknowledged")
         self._delete(topic_id)
 
     def _create(self) -> bytes:
@@ -77,10 +77,17 @@ class Churner(Client):
 
         check(self._brokers.leader(self._where, ask), f"Produce {self._where}")
 
-    def _expect(self, values: Sequence[str], when: str) -> None:
-        found = self._brokers.leader(self._where, lambda client: client.read(*self._where, Isolation.READ_UNCOMMITTED))
-        if found.values != values:
-            self._surprise(f"{found.values} instead of {values} {when}")
+    def _expect(self, topic_id: bytes, values: Sequence[str], when: str) -> None:
+        def fetch(client: RawClient) -> list[str]:
+            """All of it: the few records are less than a Fetch may bring."""
+            answer = client.fetch_once(topic_id, 0, 0, Isolation.READ_UNCOMMITTED)
+            check(answer.error_code, f"Fetch {self._where}")
+            records, _ = visible_records(bytes(answer.records or b""), 0, (), [])
+            return [(record.value or b"").decode() for record in records]
+
+        found = self._brokers.leader(self._where, fetch)
+        if found != values:
+            self._surprise(f"{found} instead of {values} {when}")
 
     def _delete(self, topic_id: bytes) -> None:
         fields = {"topics": [{"name": None, "topic_id": topic_id}], "timeout_ms": 2000}
