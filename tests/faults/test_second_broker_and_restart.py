@@ -432,22 +432,6 @@ def test_torn_coordinator_logs_are_put_right(make_broker: MakeBroker, template: 
         assert client.committed("g", [SOURCE]) == {SOURCE: 59}
 
 
-def test_kill_after_kill_loses_nothing_even_without_time_to_sync(make_broker: MakeBroker) -> None:
-    broker = make_broker({"log.flush.interval.messages": str(2**63 - 1)}).start()
-    expected = []
-    with broker.client() as client:
-        client.create_topic("t")
-    for number in range(3):
-        with broker.client() as client:
-            for k in range(3):
-                client.write("t", 0, [f"v:{number * 3 + k}"])
-                expected.append(f"v:{number * 3 + k}")
-        broker.restart(kill=True)
-    with broker.client() as client:
-        wait_until(lambda: client.read("t", 0).values == expected, "all records are there")
-        settled(client, [("t", 0)])
-
-
 def test_a_broker_killed_while_it_starts_starts_the_next_time(make_broker: MakeBroker) -> None:
     broker = make_broker(SETTINGS).start()
     with broker.client() as client:

@@ -611,15 +611,3 @@ def test_a_v1_client_may_become_a_v2_client_between_its_transactions(make_broker
                 client.__init__(broker.address)  # type: ignore[misc]
         settled(client, [("t", 0)])
         assert client.read("t", 0).values == expected
-
-
-def test_every_field_of_the_answer_to_end_txn_is_there(address: Address, name: str) -> None:
-    with Kafka(address) as client:
-        session = start(client, name)
-        client.append(session, name, 0, ["v"])
-        answer = client.call(26, 5, **session.fields, committed=True)
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
-            0,
-            session.producer_id,
-            session.epoch + 1,
-        )

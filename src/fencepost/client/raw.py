@@ -257,6 +257,7 @@ class RawClient(RawConnection):
     def describe_transaction(self, transactional_id: str) -> Message:
         answer = self.call(DESCRIBE_TRANSACTIONS, 0, transactional_ids=[transactional_id])
         state: Message = answer.transaction_states[0]
+        check(state.error_code, f"transactional id {transactional_id!r}")
         return state
 
     def producers(self, topic: str, partition: int) -> dict[int, Any]:

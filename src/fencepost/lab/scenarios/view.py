@@ -15,7 +15,6 @@ from fencepost.client.fields import by_topic
 from fencepost.client.groups import NO_OFFSET, OFFSET_FETCH
 from fencepost.client.offsets import latest
 from fencepost.client.retry import known_code
-from fencepost.client.transaction import DESCRIBE_TRANSACTIONS
 from fencepost.errors import ErrorCode, Refused, TopicNotFound
 from fencepost.lab.kit.raw import Brokers
 from fencepost.wire import messages
@@ -103,19 +102,14 @@ class View:
 
     def owner(self, transactional_id: str) -> Owner | None:
         """None if the coordinator does not know the id."""
-        answer, code = self._cluster.call_coordinator(
-            Coordinates.TRANSACTION,
-            transactional_id,
-            DESCRIBE_TRANSACTIONS,
-            {"transactional_ids": [transactional_id]},
-            lambda answer: int(answer.transaction_states[0].error_code),
-            what=f"state of {transactional_id!r}",
-        )
-        if code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            return None
-        if code:
-            raise Refused(code, f"transactional id {transactional_id!r}")
-        found = answer.transaction_states[0]
+        try:
+            found = self._brokers.coordinator(
+                Coordinates.TRANSACTION, transactional_id, lambda client: client.describe_transaction(transactional_id)
+            )
+        except Refused as error:
+            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                return None
+            raise
         names = tuple(sorted(f"{topic.topic}-{p}" for topic in found.topics for p in topic.partitions))
         return Owner(transactional_id, found.producer_id, found.producer_epoch, found.transaction_state, names)
 
