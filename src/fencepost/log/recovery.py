@@ -302,7 +302,9 @@ class Loader:
             if aborted is not None:
                 segment.txn_index.add(aborted)
             self._log.epochs.assign(header.leader_epoch, header.base_offset)
-        segment.complete()
+        if segment is not self._log.segments[-1]:
+            # The active one keeps its newest entries in memory, which spares creating two files for every partition.
+            segment.complete()
         if segment.size == size_found:
             return True
         logger.warning(
