@@ -9,7 +9,7 @@ synced. At the end everything heals, and the invariants in `checks` are asked.
 
 `machine`   the broker, and what is handed in to it: event loop, clock, worker, disk. Ends at any instant
 `network`   connections between clients and the machine; the faults of messages
-`clients`   how a client asks, and asks again; `writers` and `reader` are the clients, as coroutines
+`clients`   how a client asks, and asks again; `writers`, `members` and `reader` are the clients, as coroutines
 `checks`    what must be true of every history
 `history`   one seed: its faults, its clients, its record
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.simulation.clients import PARTITIONS
+from tests.simulation.members import Ownership
 from tests.simulation.reader import Reader
 from tests.simulation.writers import Outcome, Plain, Producer, Written
 
@@ -15,10 +16,13 @@ class Remains:
     reader: Reader  #: has read everything
     offsets: list[int]  #: committed in transactions, by partition
     plain_offset: int
+    generations: dict[int, int]  #: in which the members' offsets were committed, by partition
     topics: list[str]
 
 
-def violations(producers: Sequence[Producer], plain: Plain, follower: Reader, remains: Remains) -> list[str]:
+def violations(
+    producers: Sequence[Producer], plain: Plain, ownership: Ownership, follower: Reader, remains: Remains
+) -> list[str]:
     """Empty when all is well. `follower` has looked on from the beginning."""
     written = [transaction for producer in producers for transaction in producer.written]
     final = remains.reader
@@ -29,6 +33,7 @@ def violations(producers: Sequence[Producer], plain: Plain, follower: Reader, re
         *_owners(producers, final, visible),
         *_offsets(producers, visible, remains.offsets),
         *_plain(plain, remains),
+        *ownership.violations(remains.generations),
         *_followed(follower, final),
     ]
 

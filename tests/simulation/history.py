@@ -13,8 +13,9 @@ from fencepost.clock import ManualClock, pause
 from fencepost.coordinator.txn.steps import Step
 from tests.fakes.forgetful_disk import PowerLost
 from tests.simulation.checks import Remains, violations
-from tests.simulation.clients import GROUP, PARTITIONS, PLAIN_GROUP, TIMEOUT_MS, TOPIC, Client, Notes
+from tests.simulation.clients import GROUP, MEMBERS_GROUP, PARTITIONS, PLAIN_GROUP, TIMEOUT_MS, TOPIC, Client, Notes
 from tests.simulation.machine import Loop, Machine
+from tests.simulation.members import Member, Ownership
 from tests.simulation.network import Faults, Network
 from tests.simulation.reader import Reader
 from tests.simulation.writers import Plain, Producer, create_topic
@@ -72,6 +73,10 @@ class World:
         following = self.loop.create_task(follower.follow())
         plain = Plain(self.client("w"), self.rng)
         work = [self.loop.create_task(self._accidents()), self.loop.create_task(plain.run(self.notes, self.clock))]
+        ownership = Ownership()
+        for index in range(self.rng.choice((0, 0, 2, 3))):
+            member = Member(f"m{index}", self.client(f"m{index}"), ownership, self.rng)
+            work.append(self.loop.create_task(member.run(self.notes, self.clock)))
         for index in range(self.rng.randint(1, 2)):
             for incarnation in range(self.rng.randint(1, 2)):
                 client = self.client(f"p{index}")
@@ -83,16 +88,18 @@ class World:
         await pause(self.clock, 3 * TIMEOUT_MS)
         remains = await self._remains(Reader(self.client("final")))
         following.cancel()
-        return violations(self.producers, plain, follower, remains)
+        return violations(self.producers, plain, ownership, follower, remains)
 
     async def _remains(self, reader: Reader) -> Remains:
         await reader.read_all()
-        offsets = await reader.committed_offsets(GROUP, 2)
-        (plain_offset,) = await reader.committed_offsets(PLAIN_GROUP, 1)
+        offsets = [offset for offset, _ in await reader.committed(GROUP, 2)]
+        ((plain_offset, _),) = await reader.committed(PLAIN_GROUP, 1)
+        members = await reader.committed(MEMBERS_GROUP, PARTITIONS)
+        generations = {partition: int(generation) for partition, (_, generation) in enumerate(members) if generation}
         for partition, seen in enumerate(reader.seen):
             self.notes.add(f"{TOPIC}-{partition}", " ".join(value.decode() for _, value in seen))
-        self.notes.add("offsets", f"{offsets} {plain_offset}")
-        return Remains(reader, offsets, plain_offset, await reader.topics())
+        self.notes.add("offsets", f"{offsets} {plain_offset} {members}")
+        return Remains(reader, offsets, plain_offset, generations, await reader.topics())
 
     async def _produce(self, producer: Producer) -> None:
         # A successor begins while its predecessor may still be at work.

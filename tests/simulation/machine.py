@@ -25,6 +25,8 @@ SYNC_MS = (0, 1, 2, 5, 20, 100)
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "log.flush.offset.checkpoint.interval.ms": "2000",
+    "group.min.session.timeout.ms": "100",
+    "group.initial.rebalance.delay.ms": "100",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
 }

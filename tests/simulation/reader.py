@@ -42,13 +42,14 @@ class Reader:
         while any(position < stable for position, stable in zip(self.positions, self.stable, strict=True)):
             await self.poll(0)
 
-    async def committed_offsets(self, group: str, partitions: int) -> list[int]:
+    async def committed(self, group: str, partitions: int) -> list[tuple[int, str]]:
+        """Offset and metadata of each partition."""
         wanted = [{"name": TOPIC, "partition_indexes": list(range(partitions))}]
         fields = {"group_id": group, "topics": wanted, "require_stable": True}
         answer = await self._client.ask_until(
             OFFSET_FETCH, fields, lambda answer: max(entry.error_code for entry in answer.topics[0].partitions)
         )
-        return [entry.committed_offset for entry in answer.topics[0].partitions]
+        return [(entry.committed_offset, entry.metadata or "") for entry in answer.topics[0].partitions]
 
     async def topics(self) -> list[str]:
         answer = await self._client.ask(METADATA, {"topics": None})
