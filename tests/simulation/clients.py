@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from fencepost.clock import ManualClock, pause, within
+from fencepost.clock import ManualClock, pause
 from fencepost.errors import ErrorCode
 from fencepost.wire import messages
 from fencepost.wire.codec import Message
@@ -76,7 +76,7 @@ class Client:
     async def ask(self, key: int, fields: Mapping[str, Any]) -> Message:
         """Until there is an answer."""
         while True:
-            frame = await self._try(key, fields)
+            frame = await self.ask_once(key, fields)
             if frame is not None:
                 response = messages.api(key).response
                 body = skip_tags(frame, 4) if VERSIONS[key] in response.flexible else 4
@@ -100,7 +100,8 @@ class Client:
             self._link.close()
             self._link = None
 
-    async def _try(self, key: int, fields: Mapping[str, Any]) -> bytes | None:
+    async def ask_once(self, key: int, fields: Mapping[str, Any]) -> bytes | None:
+        """The bytes of the answer, None when there is none."""
         answered: asyncio.Future[bytes | None] = self._loop.create_future()
 
         def settle(frame: bytes | None) -> None:
@@ -112,9 +113,11 @@ class Client:
         self._link.listen(settle, lambda: settle(None))
         self._link.send(frame)
         self._network.repeat(frame)
-        if await within(self._clock, self._rng.randint(1_600, 3_000), answered):
-            return answered.result()
-        return None
+        patience = self._clock.call_later(self._rng.randint(1_600, 3_000), lambda: settle(None))
+        try:
+            return await answered
+        finally:
+            patience.cancel()
 
 
 def _request(key: int, correlation_id: int, fields: Mapping[str, Any]) -> bytes:

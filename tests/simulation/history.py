@@ -39,13 +39,18 @@ class History:
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, at: Step | None = None) -> None:
+        """`at` plans the one accident: the power goes at this step of ending a transaction, whose client dies too."""
+        self._at = at
         self.rng = random.Random(seed)
         self.clock = ManualClock()
         self.notes = Notes(self.clock)
         self.loop = Loop()
-        self.machine = Machine(self.clock, self.rng)
+        self.machine = Machine(self.clock, self.rng, died=self._died)
         self.faults = Faults(self.rng)
+        if at is not None:
+            self.faults.heal()
+            self.machine.dies_at = at
         self.network = Network(self.clock, self.machine, self.faults, self.rng)
         self.producers: list[Producer] = []
 
@@ -81,6 +86,7 @@ class World:
             for incarnation in range(self.rng.randint(1, 2)):
                 client = self.client(f"p{index}")
                 producer = Producer(client, f"p{index}", incarnation, index, self.rng)
+                producer.dies_when_ending = 0.3 if self._at is None else 1.0
                 self.producers.append(producer)
                 work.append(self.loop.create_task(self._produce(producer)))
         for task in work:
@@ -112,7 +118,7 @@ class World:
         accidents: list[Callable[[], None]] = [
             self._power_loss, self._power_loss_soon, self._power_loss_at_step, self._kill, self._restart,
         ]  # fmt: skip
-        for _ in range(self.rng.choice((0, 1, 2, 3, 4))):
+        for _ in range(self.rng.choice((0, 1, 2, 3, 4)) if self._at is None else 0):
             # Most of what happens happens early, and again after each start.
             await pause(self.clock, self.rng.randint(0, self.rng.choice((100, 300, 2_000))))
             self.rng.choice(accidents)()
@@ -125,15 +131,16 @@ class World:
         self._up()
         self.notes.add("world", "heals")
 
+    def _died(self) -> None:
+        self.notes.add("machine", "loses power")
+        self.clock.call_later(self.rng.randint(0, 1_000), self._up)
+
     def _up(self) -> None:
         while not self.machine.is_up:
             self.machine.start()
             self.notes.add("machine", f"starts for the {self.machine.lives}. time")
-            if self.machine.disk.is_off:
-                self.machine.lose_power()
 
     def _power_loss(self) -> None:
-        self.notes.add("machine", "loses power")
         self.machine.lose_power()
 
     def _power_loss_soon(self) -> None:
@@ -152,9 +159,9 @@ class World:
         self.machine.stop()
 
 
-def play(seed: int) -> History:
+def play(seed: int, at: Step | None = None) -> History:
     """The history of a seed, from beginning to end."""
-    world = World(seed)
+    world = World(seed, at)
     with _no_collector(), _complaints() as complaints:
         try:
             found = world.run(world.play())

@@ -182,9 +182,11 @@ class Life:
 
 
 class Machine:
-    def __init__(self, clock: ManualClock, rng: random.Random) -> None:
+    def __init__(self, clock: ManualClock, rng: random.Random, died: Callable[[], None]) -> None:
+        """`died` is called when the power has gone."""
         self._clock = clock
         self._rng = rng
+        self._died = died
         self._settings = {**SETTINGS, **rng.choice(VARIATIONS)}
         self.disk = ForgetfulDisk("/")
         self.disk.now_ms = clock.now_ms
@@ -204,7 +206,9 @@ class Machine:
         self.lives += 1
         opened = life.loop.create_task(_open(life.node))
         life.loop.run_ready()
-        if not self.disk.is_off:
+        if self.disk.is_off:
+            self.lose_power()
+        else:
             opened.result()
 
     def stop(self) -> None:
@@ -229,6 +233,7 @@ class Machine:
         self._end()
         self.dies_at = None
         self.disk.lose_power(self._rng)
+        self._died()
 
     def run_ready(self) -> bool:
         if self.life is None:

@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.coordinator.txn.completion import Completions
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
+from fencepost.coordinator.txn.steps import Step
 from fencepost.log.partition import PartitionLog
 from fencepost.log.producers import Producers
 from tests.simulation.history import play
@@ -22,6 +23,13 @@ def test_committed_is_visible_aborted_never_nothing_is_torn_and_no_epoch_has_two
     for seed in range(first, first + HISTORIES):
         history = play(seed)
         assert not history.violations, f"python -m tests.simulation --seed {seed}"
+
+
+@pytest.mark.parametrize("step", Step, ids=lambda step: step.name.lower())
+def test_a_transaction_survives_a_power_loss_at_each_step_of_its_end_without_its_client(step):
+    for seed in range(5):
+        history = play(seed, at=step)
+        assert not history.violations, history.lines
 
 
 def test_histories_have_everything_in_them_that_can_go_wrong():
@@ -59,4 +67,4 @@ SABOTAGE = {
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_a_broker_that_breaks_a_promise_is_found_out(what, monkeypatch):
     monkeypatch.setattr(*SABOTAGE[what])
-    assert any(play(seed).violations for seed in range(200))
+    assert any(play(seed, at=at).violations for seed in range(100) for at in (None, Step.MARKERS_APPENDED))

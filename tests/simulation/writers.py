@@ -64,6 +64,7 @@ class Producer:
         self.index = index
         self._rng = rng
         self._producer = (-1, -1)
+        self.dies_when_ending = 0.0
         self.written: list[Written] = []
         #: What the first answer gave it, and when. Of two incarnations the one with the higher epoch is the successor.
         self.epoch = (-1, -1)
@@ -93,7 +94,7 @@ class Producer:
         self._producer = (answer.producer_id, answer.producer_epoch)
 
     async def _write(self, transaction: Written, clock: ManualClock) -> bool:
-        """False when the client dies with the transaction open."""
+        """False when the client dies: with the transaction open, or while it is being ended."""
         for partition in sorted(self._rng.sample(range(PARTITIONS), self._rng.randint(1, PARTITIONS))):
             for sequence in range(self._rng.randint(1, 2)):
                 await self._produce(transaction, partition, sequence)
@@ -106,6 +107,9 @@ class Producer:
         commits = self._rng.random() < 0.7
         transaction.outcome = Outcome.COMMITTING if commits else Outcome.ABORTING
         transaction.commit_sent_ms = clock.now_ms()
+        if self._rng.random() < self.dies_when_ending:
+            await self._client.ask_once(END_TXN, {**self._fields(), "committed": commits})
+            return False
         answer = await self._client.ask_until(
             END_TXN, {**self._fields(), "committed": commits}, lambda answer: answer.error_code
         )
