@@ -16,7 +16,7 @@ from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
 from fencepost.clock import Handle, ManualClock
 from fencepost.coordinator.txn.steps import Step, StepHook
-from tests.fakes.forgetful_disk import ForgetfulDisk
+from tests.simulation.disk import SlowDisk
 
 DATA = "/data"
 #: How long a sync takes, at most: most take a moment, some are slow.
@@ -129,16 +129,23 @@ class _Timer:
 class DelayedWorker:
     """Runs slow work later instead of elsewhere. So the loop goes on meanwhile, and a power loss comes before it."""
 
-    def __init__(self, clock: LifeClock, loop: Loop, rng: random.Random) -> None:
+    def __init__(self, clock: LifeClock, loop: Loop, disk: SlowDisk, rng: random.Random) -> None:
         self._clock = clock
         self._loop = loop
+        self._disk = disk
         self._rng = rng
 
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        self._clock.call_later(self._rng.randint(0, self._rng.choice(SYNC_MS)), lambda: self._run(work, done))
+        missed = self._disk.hand_over()
+
+        def run() -> None:
+            with self._disk.carry_out(missed):
+                self._run(work, done)
+
+        self._clock.call_later(self._rng.randint(0, self._rng.choice(SYNC_MS)), run)
 
     background = submit
 
@@ -161,7 +168,7 @@ class Life:
     def __init__(
         self,
         clock: ManualClock,
-        disk: ForgetfulDisk,
+        disk: SlowDisk,
         rng: random.Random,
         settings: Mapping[str, str],
         step: StepHook,
@@ -175,7 +182,7 @@ class Life:
             Settings.parse(settings),
             clock=self.clock,
             disk=disk,
-            worker=DelayedWorker(self.clock, self.loop, rng),
+            worker=DelayedWorker(self.clock, self.loop, disk, rng),
             rng=rng,
             step=step,
         )
@@ -188,7 +195,7 @@ class Machine:
         self._rng = rng
         self._died = died
         self._settings = {**SETTINGS, **rng.choice(VARIATIONS)}
-        self.disk = ForgetfulDisk("/")
+        self.disk = SlowDisk("/")
         self.disk.now_ms = clock.now_ms
         self.life: Life | None = None
         self.lives = 0
