@@ -26,7 +26,7 @@ def main() -> int:
     for seed in itertools.islice(itertools.count(first), options.histories):
         history = play(seed)
         for violation in history.violations:
-            print(f"seed {seed}: {violation}")
+            print(f"seed {seed}: {violation}", flush=True)
         broken += bool(history.violations)
     minutes, cpu_minutes = (time.perf_counter() - began) / 60, (time.process_time() - began_cpu) / 60
     print(
