@@ -78,13 +78,13 @@ class Till:
             .load()
         )
 
-    def run(self, step: StatefulStep, **options: str) -> None:
+    def run(self, step: StatefulStep, rows: Callable[[DataFrame], DataFrame] = parsed, **options: str) -> None:
         query = write_stream(
             self.read(**options),
             pipeline=self.pipeline,
             bootstrap_servers=self.bootstrap,
             checkpoint=self.checkpoint,
-            transform=lambda batch, state: state.update(parsed(batch), step),
+            transform=lambda batch, state: state.update(rows(batch), step),
             trigger={"availableNow": True},
             options={"stateDirectory": self.state_directory},
         )
@@ -167,6 +167,27 @@ def _with_mean(given: Keyed) -> Updated:
     state, output = add_up(given)
     mean = output.column("amount").to_numpy() / output.column("purchases").to_numpy()
     return Updated(state, output.append_column("mean", pa.array(mean)))
+
+
+def count_times(given: Keyed) -> Updated:
+    counts = given.old.column("n").fill_null(0).to_numpy() + np.bincount(given.index, minlength=len(given.keys))
+    return Updated(pa.table({"n": counts}), pa.table({"at": given.keys.column("at"), "n": counts}))
+
+
+def test_a_key_that_is_a_time_is_found_in_every_time_zone_and_to_the_microsecond(
+    till: Till, spark: SparkSession
+) -> None:
+    step = till.step(
+        count_times, keys=("at",), state="n long", output="at timestamp, n long", key="unix_micros(at)", value="n"
+    )
+    times = [f"2026-10-25T00:30:00.00000{micros}Z" for micros in (1, 2)]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    for other in ("UTC", "Europe/Berlin", "America/New_York"):
+        spark.conf.set("spark.sql.session.timeZone", other)
+        till.buy(times)
+        till.run(step, lambda batch: parsed(batch).select(sql.col("user").cast("timestamp").alias("at")))
+    spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+    assert list(till.last().values()) == [3, 3]
 
 
 def test_a_state_of_nulls_takes_the_key_out(till: Till) -> None:

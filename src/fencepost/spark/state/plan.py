@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PARTITIONS_MIN = 4
+#: One text for one key, whatever the session's settings are, and another for any other key: by default Spark writes
+#: times in the session's time zone, to the millisecond. Never to be changed, or old state would not be found again.
+KEY_JSON = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "true",
+}
 
 
 class State:
@@ -48,11 +56,11 @@ class State:
         _check_columns(rows, step)
         log = self._changelog(step, rows.sparkSession.sparkContext.defaultParallelism)
         state, output = _schema(step.state), _schema(step.output)
-        state_schema, output_schema = to_arrow_schema(state), to_arrow_schema(output)
+        state_schema, output_schema = (to_arrow_schema(each, timezone="UTC") for each in (state, output))
         values.check_schema(state_schema, f"the state of step {step.name!r}")
         stage = StateStage(self._cluster.settings, log, self._directory, step, state_schema, output_schema)
         own = [StructField(KEY, StringType()), StructField(PARTITION, IntegerType()), StructField(STATE, state)]
-        key = sql.to_json(sql.struct(*step.keys))
+        key = sql.to_json(sql.struct(*step.keys), KEY_JSON)
         keyed = rows.withColumn(KEY, key).withColumn(PARTITION, _owner(log.partitions))
         done = keyed.repartitionById(log.partitions, PARTITION).mapInArrow(stage, StructType([*own, *output.fields]))
         return done.select(*_record(step, output.names, log.topic))
