@@ -258,9 +258,6 @@ class ForgetfulDisk:
     def set_modified_ms(self, path: str, time_ms: int) -> None:
         self.open(path).inode.modified_ms = time_ms
 
-    def free_bytes(self, path: str) -> int:
-        return 2**40 if self.capacity_bytes is None else self.capacity_bytes - self.used_bytes()
-
     def syncing(self) -> None:
         self._syncing()
 

@@ -12,9 +12,6 @@ class UnreliableDisk(ForgetfulDisk):
     def open(self, path: str, *, create: bool = False) -> "UnreliableFile":
         return UnreliableFile(self, super().open(path, create=create).inode, path)
 
-    def free_bytes(self, path: str) -> int:
-        return max(0, super().free_bytes(path))
-
 
 class UnreliableFile(ForgetfulFile):
     def fdatasync(self) -> None:

@@ -1,8 +1,7 @@
-"""What has settings, told apart by resource type: topics, the broker, its loggers; reading and altering them.
+"""Reads and alters the settings of resources: topics, the broker and its loggers.
 
-The three APIs on configs differ in what a request says (everything anew, or changes to what is there) and share the
-rest, which is here. Client metrics and groups have no settings on this broker: describing them gives none, altering
-them is refused.
+AlterConfigs gives all settings of a resource, IncrementalAlterConfigs gives changes; both share what is here. Client
+metrics and groups have no settings on this broker: describing them gives none, altering them is refused.
 """
 
 import enum

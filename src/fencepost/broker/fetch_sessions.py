@@ -14,7 +14,6 @@ from typing import Any
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.fetch import PartitionAnswer
 
-NO_SESSION = 0
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
 EPOCH_MAX = 2**31 - 1
 

@@ -60,11 +60,8 @@ class Source(enum.IntEnum):
     DEFAULT = 5
 
 
-_DYNAMIC = (Source.BROKER, Source.CLUSTER)
-
-
 class Synonym(NamedTuple):
-    """One place that has something to say on a value."""
+    """One place that gives a value."""
 
     name: str
     value: str | None

@@ -74,7 +74,7 @@ class TopicRegistry:
         self._logs_by_id: dict[tuple[bytes, int], PartitionLog] = {}
         self._configs: dict[str, LogConfig] = {}
         self._on_delete: list[Callable[[Topic], None]] = []
-        self.changed = 0  #: grows with every change, for whoever caches what clients are told
+        self.changed = 0  #: grows with every change, so that cached answers are known to be stale
 
     # -- opening and closing -----------------------------------------------------------------------------------------
 
@@ -276,12 +276,6 @@ class TopicRegistry:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic.name}-{partition}: {error}") from error
 
     # -- changing ----------------------------------------------------------------------------------------------------
-
-    validate_name = staticmethod(topic_names.validate)
-
-    @staticmethod
-    def is_internal_name(name: str) -> bool:
-        return name in INTERNAL_TOPICS
 
     def check_new(self, name: str, config: Mapping[str, str | None]) -> None:
         """KafkaError if a topic of this name or with these settings cannot be created."""

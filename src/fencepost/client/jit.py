@@ -42,12 +42,6 @@ def load(name: str) -> ModuleType:
     return module
 
 
-def warm_up() -> None:
-    """Compile everything now, so that no job has to wait for it."""
-    load("encode_kernels")
-    load("decode_kernels")
-
-
 def compiled(signature: Any) -> Callable[[Kernel], Kernel]:
     """Compile for this signature at once, or load what an earlier process compiled."""
     numba: Any = importlib.import_module("numba")

@@ -92,8 +92,6 @@ class Disk(Protocol):
 
     def set_modified_ms(self, path: str, time_ms: int) -> None: ...
 
-    def free_bytes(self, path: str) -> int: ...
-
 
 def make_directory(disk: Disk, path: str) -> None:
     """Make a directory and its parents where they are missing, durably: power loss takes none of them back."""
@@ -228,9 +226,6 @@ class SystemDisk:
 
     def set_modified_ms(self, path: str, time_ms: int) -> None:
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
-
-    def free_bytes(self, path: str) -> int:
-        return shutil.disk_usage(path).free
 
 
 class DirectoryLock:

@@ -251,8 +251,6 @@ def test_internal_topics_have_what_their_coordinators_rely_on(tmp_path):
     config = world.topics.log("__consumer_offsets", 0).config
     assert (config.compacts, config.deletes, config.segment_bytes) == (True, False, 5_000_000)
     assert world.topics.ensure_internal("__transaction_state").partitions == 50
-    assert world.topics.is_internal_name("__transaction_state")
-    assert not world.topics.is_internal_name("shop")
     world.close()
 
 

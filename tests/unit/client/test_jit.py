@@ -63,4 +63,3 @@ def test_other_failures_of_the_compiler_are_not_hidden(monkeypatch: pytest.Monke
 
 def test_kernels_are_loaded_once():
     assert jit.load("encode_kernels") is jit.load("encode_kernels")
-    jit.warm_up()

@@ -14,7 +14,7 @@ from fencepost.broker.fencing import code_for
 from fencepost.coordinator.txn.decide import Producer
 from fencepost.coordinator.txn.model import TransactionVersion, by_topic
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.wire.terms import TopicPartition
+from fencepost.wire.terms import INTERNAL_TOPICS, TopicPartition
 
 FIRST_BATCHED = 4
 
@@ -75,7 +75,7 @@ def _refused(call: Call, partitions: list[TopicPartition]) -> Results:
 def _refusal(call: Call, where: TopicPartition) -> ErrorCode | None:
     name, partition = where
     topics = call.broker.topics
-    if call.version < FIRST_BATCHED and topics.is_internal_name(name):
+    if call.version < FIRST_BATCHED and name in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = topics.get(name)
     if topic is None or not 0 <= partition < topic.partitions:

@@ -43,7 +43,7 @@ def create_topics(call: Call) -> Response:
 
 
 def _plan(call: Call, wanted: Any) -> Topic:
-    """The topic that is asked for; KafkaError if it cannot be."""
+    """The topic that is asked for. KafkaError if it is refused."""
     broker = call.broker
     config = {entry.name: entry.value for entry in wanted.configs}
     broker.topics.check_new(wanted.name, config)

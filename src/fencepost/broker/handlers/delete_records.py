@@ -7,6 +7,7 @@ from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire.terms import INTERNAL_TOPICS
 
 
 @handler(21, versions=(0, 2))
@@ -27,7 +28,7 @@ def delete_records(call: Call) -> Response:
 def _delete(call: Call, topic: str, wanted: Any) -> dict[str, Any]:
     topics = call.broker.topics
     try:
-        if topics.is_internal_name(topic):
+        if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}")
         log = topics.log(topic, wanted.partition_index)
         if log is None:

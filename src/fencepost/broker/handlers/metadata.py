@@ -6,10 +6,12 @@ alone.
 
 from typing import Any
 
+from fencepost.broker import topic_names
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.topics import Topic
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.messages import NULL_UUID
+from fencepost.wire.terms import INTERNAL_TOPICS
 
 NO_AUTHORIZED_OPERATIONS = -2147483648
 
@@ -69,7 +71,7 @@ def _find(call: Call, name: str | None, topic_id: bytes, refused: dict[str, Erro
 
 
 def _create_on_sight(call: Call, names: list[str]) -> dict[str, ErrorCode]:
-    """Make the topics that are missing, all with one sync of the disk; gives the reasons for those that cannot be."""
+    """Make the missing topics with one sync of the disk. Gives an error code for each that was refused."""
     broker = call.broker
     allowed = call.request.allow_auto_topic_creation and broker.settings.auto_create_topics_enable
     refused = {}
@@ -78,8 +80,8 @@ def _create_on_sight(call: Call, names: list[str]) -> dict[str, ErrorCode]:
         if broker.topics.get(name) is not None:
             continue
         try:
-            broker.topics.validate_name(name)
-            if allowed and broker.topics.is_internal_name(name):
+            topic_names.validate(name)
+            if allowed and name in INTERNAL_TOPICS:
                 broker.topics.ensure_internal(name)
             elif allowed:
                 broker.topics.check_new(name, {})

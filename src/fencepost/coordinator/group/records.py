@@ -20,7 +20,6 @@ from fencepost.wire.messages import Message
 from fencepost.wire.records import Record
 from fencepost.wire.terms import TopicPartition
 
-NO_LEADER_EPOCH = -1
 NO_TIMESTAMP = -1
 
 _OFFSET_KEY_VERSION = 1
