@@ -101,7 +101,7 @@ def measure_codecs(report: Report, repetitions: int) -> None:
 
 def fill(server: Server, topic: str, count: int, size: int) -> None:
     """Through our own writer, in one transaction."""
-    with Cluster(server.bootstrap_servers) as there:
+    with Cluster(server.bootstrap) as there:
         transaction = SharedTransaction(there, f"bench-{uuid.uuid4().hex[:8]}")
         transaction.init()
         encoder = Encoder({topic: TopicShape(1)})
@@ -114,7 +114,7 @@ def fill(server: Server, topic: str, count: int, size: int) -> None:
 
 def read_ours(server: Server, topic: str, count: int) -> float:
     before = time.perf_counter()
-    with Cluster(server.bootstrap_servers) as there:
+    with Cluster(server.bootstrap) as there:
         where = terms.TopicPartition(topic, 0)
         end = latest(there, [where], terms.Isolation.READ_UNCOMMITTED)[where]
         got = sum(len(part) for part in read_range(there, where, 0, end))
@@ -125,7 +125,7 @@ def read_ours(server: Server, topic: str, count: int) -> float:
 
 def read_confluent(server: Server, topic: str, count: int) -> float:
     before = time.perf_counter()
-    settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": "bench", "isolation.level": "read_committed"}
+    settings = {"bootstrap.servers": server.bootstrap, "group.id": "bench", "isolation.level": "read_committed"}
     consumer: Any = Consumer(settings)
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     got = size = 0

@@ -14,7 +14,8 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bench.harness import options as shared
-from bench.harness.brokers import KINDS, Server
+from bench.harness.brokers import Server, made, start
+from bench.harness.process import usage
 from bench.harness.report import Report, environment, median, ratio, spread
 
 TOPIC = "recovery"
@@ -41,7 +42,7 @@ LABELS = {
 
 def write(server: Server, partitions: int) -> float:
     """One acknowledged record to each partition; returns the seconds that took."""
-    producer = Producer({"bootstrap.servers": server.bootstrap_servers, "acks": "all", "linger.ms": 0, "log_level": 0})
+    producer = Producer({"bootstrap.servers": server.bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0})
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:
@@ -58,7 +59,7 @@ def write(server: Server, partitions: int) -> float:
 
 
 def check(server: Server, partitions: int, records: int) -> None:
-    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     wanted = {TopicPartition(TOPIC, partition): latest for partition in range(partitions)}
     found = [future.result().offset for future in admin.list_offsets(wanted, request_timeout=WAIT_S).values()]
@@ -67,25 +68,22 @@ def check(server: Server, partitions: int, records: int) -> None:
 
 
 def measure(kind: str, partitions: int) -> Run:
-    server = KINDS[kind]()
-    try:
+    with made(kind) as server:
         server.start()
-        admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
         admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(WAIT_S)
         first_writes_s = write(server, partitions)
         server.kill()
-        server.start()
-        killed_start_s, cpu_s = server.start_s, server.usage().cpu_s
+        killed_start_s = start(server)
+        cpu_s = usage(server.pid).cpu_s
         check(server, partitions, 1)
         write(server, partitions)
         before = time.perf_counter()
         server.stop()
         stop_s = time.perf_counter() - before
-        server.start()
+        clean_start_s = start(server)
         check(server, partitions, 2)
-        return Run(first_writes_s, killed_start_s, cpu_s, stop_s, server.start_s)
-    finally:
-        server.remove()
+        return Run(first_writes_s, killed_start_s, cpu_s, stop_s, clean_start_s)
 
 
 def main() -> None:

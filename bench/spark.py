@@ -42,7 +42,7 @@ def fill(server: Server, topic: str, records: int) -> None:
     from fencepost.shop.purchases import purchase_rows
     from fencepost.wire.terms import TopicPartition
 
-    with Cluster(server.bootstrap_servers) as cluster:
+    with Cluster(server.bootstrap) as cluster:
         transaction = SharedTransaction(cluster, f"fill-{topic}")
         transaction.init()
         encoder = Encoder({topic: TopicShape(len(cluster.topic(topic).partitions))})
@@ -55,13 +55,13 @@ def fill(server: Server, topic: str, records: int) -> None:
 
 
 def create(server: Server, topics: tuple[str, ...], partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
     for made in admin.create_topics([NewTopic(name, partitions, 1) for name in topics]).values():
         made.result(30)
 
 
 def job(name: str, system: str, server: Server, options: Any, *more: str) -> dict[str, Any]:
-    words = ["--system", system, "--bootstrap", server.bootstrap_servers, "--records", str(options.records)]
+    words = ["--system", system, "--bootstrap", server.bootstrap, "--records", str(options.records)]
     words += ["--batch", str(options.batch), "--cores", str(options.cores), *more]
     command = [sys.executable, "-m", "bench.clients.spark_job", name, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)

@@ -10,7 +10,8 @@ import time
 from dataclasses import dataclass
 
 from bench.harness import options as shared
-from bench.harness.brokers import KINDS, Server
+from bench.harness import process
+from bench.harness.brokers import Server, made, start
 from bench.harness.report import Report, environment, median, ratio, spread
 
 MEGABYTE = 1024 * 1024
@@ -24,21 +25,18 @@ class Start:
 
 
 def start_once(server: Server) -> Start:
-    server.start()
+    taken_s = start(server)
     time.sleep(1.0)
-    usage = server.usage()
-    return Start(server.start_s, usage.cpu_s, usage.rss_bytes / MEGABYTE)
+    usage = process.usage(server.pid)
+    return Start(taken_s, usage.cpu_s, usage.rss_bytes / MEGABYTE)
 
 
 def measure(kind: str) -> tuple[Start, Start]:
     """Of an empty directory, then again of what that left."""
-    server = KINDS[kind]()
-    try:
+    with made(kind) as server:
         first = start_once(server)
         server.stop()
         return first, start_once(server)
-    finally:
-        server.remove()
 
 
 def main() -> None:

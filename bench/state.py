@@ -59,7 +59,7 @@ def rebuild(server: Server, options: Any, report: Report) -> list[list[Any]]:
     pipeline = f"rebuild-{uuid.uuid4().hex[:6]}"
     job("state", "fencepost", server, options, "--keys", str(options.rebuilt_keys), "--pipeline", pipeline)
     rows = []
-    with Cluster(server.bootstrap_servers) as cluster, tempfile.TemporaryDirectory(prefix="bench-state-") as home:
+    with Cluster(server.bootstrap) as cluster, tempfile.TemporaryDirectory(prefix="bench-state-") as home:
         changelog = look(cluster, changelog_name(pipeline, "totals"), 1, {}, None)
         for what in ("rebuilt", "with the cache there"):
             before = time.perf_counter()

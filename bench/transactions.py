@@ -10,7 +10,6 @@ librdkafka speaks the first transaction protocol, Java clients the second (KIP-8
 
 import itertools
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from bench.harness import options as shared
 from bench.harness.arena import Arena, arena
 from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, spread
+from fencepost.lab.kit.java import PERF_TOOL
 
 PARTS = ("throughput", "commits")
 CLIENTS = ("perf", "confluent")
@@ -69,9 +69,8 @@ def commit_latencies(client: str, server: Server, topic: str, options: Any, size
     if client == "confluent":
         words = ["--topic", topic, "--records", str(size), "--record-size", "100", "--commits", str(commits)]
         return [float(ms) for ms in rdkafka.call(server, "commits", *words)["latencies_ms"]]
-    program = [java.java_home_binary(), *java.PERF_HEAP, "-cp", java.class_path(), str(COMMIT_LATENCY)]
-    words = [server.bootstrap_servers, topic, str(size), "100", str(commits)]
-    done = subprocess.run([*program, *words], capture_output=True, text=True, timeout=600, check=False)
+    words = [server.bootstrap, topic, str(size), "100", str(commits)]
+    done = java.kafka().run(str(COMMIT_LATENCY), *words, options=PERF_TOOL, timeout_s=600)
     if done.returncode != 0:
         raise perf.ToolFailed(f"CommitLatency on {server.name}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
     return [float(ms) for ms in json.loads(done.stdout.splitlines()[-1])]

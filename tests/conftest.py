@@ -5,16 +5,8 @@ which must have the settings in `APACHE_SETTINGS`; `--apache-kafka` starts such 
 `make kafka` fetches). So a test that fails on ours and passes on the original shows a difference, not an opinion.
 """
 
-import contextlib
 import os
-import queue
-import re
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +17,8 @@ import hypothesis
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from fencepost.lab.kit.servers import SHORT_CYCLES, Ours
 
 pytest.register_assert_rewrite("tests.clients")
 
@@ -41,19 +35,11 @@ hypothesis.settings.load_profile("fencepost")
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: What the client tests rely on: short timeouts are allowed, and groups and timed-out transactions move at once.
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "100",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-}
 #: For tests that wait for retention or compaction.
 BUSY_SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "100"}
-#: All of that, and a wait that only Apache Kafka has.
-APACHE_SETTINGS = {**SETTINGS, **BUSY_SETTINGS, "log.initial.task.delay.ms": "100"}
+#: What the client tests rely on, and a wait that only Apache Kafka has.
+APACHE_SETTINGS = {**SHORT_CYCLES, **BUSY_SETTINGS, "log.initial.task.delay.ms": "100"}
 
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 20.0
 WAIT_TIMEOUT_S = 20.0
 
 
@@ -64,105 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="run what takes long, too (make thorough)")
 
 
-class RunningBroker:
-    """`fencepost up` in a process of its own."""
-
-    def __init__(self, directory: Path, settings: Mapping[str, str], log: Path) -> None:
-        self.directory = directory
-        self.settings = dict(settings)
-        self.log = log
-        self.host, self.port = "127.0.0.1", 0
-        self._process: subprocess.Popen[str] | None = None
-
-    @property
-    def bootstrap(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def pid(self) -> int:
-        if self._process is None:
-            raise RuntimeError("the broker is not running")
-        return self._process.pid
-
-    def start(self) -> "RunningBroker":
-        """Returns once it listens. A second start takes the same port again."""
-        options = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
-        command = [sys.executable, "-m", "fencepost.cli.main", "up", str(self.directory), "--port", str(self.port)]
-        path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-        with self.log.open("a") as log:
-            self._process = subprocess.Popen(
-                [*command, *options],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "PYTHONPATH": path},
-            )
-        line = _first_line(self._process, START_TIMEOUT_S)
-        found = re.fullmatch(r"listening on (.+):(\d+)\n", line)
-        if found is None:
-            self.kill()
-            pytest.fail(f"the broker does not listen; it said {line!r} and\n{self.log.read_text()[-4000:]}")
-        self.host, self.port = found[1], int(found[2])
-        return self
-
-    def stop(self) -> int:
-        """End it as a service manager would, and give its exit status."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def _end(self, how: signal.Signals) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(how)
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-        return process.returncode
-
-    def tracebacks(self) -> list[str]:
-        """What went wrong inside: a broker that answers well may still have stumbled."""
-        text = self.log.read_text(errors="replace")
-        return re.findall(r"(?m)^Traceback[^\n]*\n(?:[ \t].*\n)*.*\n?", text)
-
-
-def _first_line(process: "subprocess.Popen[str]", timeout_s: float) -> str:
-    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-    stdout = process.stdout
-    if stdout is None:
-        return ""
-
-    def pump() -> None:
-        with contextlib.suppress(ValueError):  # closed while reading: the broker has been stopped
-            for line in stdout:
-                lines.put(line)
-        lines.put("")
-
-    threading.Thread(target=pump, daemon=True).start()
-    try:
-        return lines.get(timeout=timeout_s)
-    except queue.Empty:
-        return ""
-
-
 @pytest.fixture(scope="session")
-def start_broker() -> Iterator[Callable[..., RunningBroker]]:
+def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Ours]]:
     """Starts another broker: `start_broker({"auto.create.topics.enable": "false"})`. All are stopped at the end."""
-    started: list[RunningBroker] = []
-    homes: list[Path] = []
+    started: list[Ours] = []
 
-    def start(settings: Mapping[str, str] | None = None, directory: Path | None = None) -> RunningBroker:
-        home = Path(tempfile.mkdtemp(prefix="broker-"))
-        homes.append(home)
-        broker = RunningBroker(directory or home / "data", {**SETTINGS, **(settings or {})}, home / "log")
+    def start(settings: Mapping[str, str] | None = None) -> Ours:
+        broker = Ours(tmp_path_factory.mktemp("broker"), {**SHORT_CYCLES, **(settings or {})})
         started.append(broker)
         return broker.start()
 
@@ -170,8 +64,8 @@ def start_broker() -> Iterator[Callable[..., RunningBroker]]:
     for broker in started:
         broker.stop()
     found = [text for broker in started for text in broker.tracebacks()]
-    for home in homes:
-        shutil.rmtree(home, ignore_errors=True)
+    for broker in started:
+        shutil.rmtree(broker.home, ignore_errors=True)
     assert not found, "a broker stumbled:\n" + "\n".join(found)
 
 
@@ -182,7 +76,7 @@ def is_original(pytestconfig: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def broker(start_broker: Callable[..., RunningBroker], is_original: bool) -> RunningBroker:
+def broker(start_broker: Callable[..., Ours], is_original: bool) -> Ours:
     """The session's broker. It is everybody's: a test that stops or kills one starts its own."""
     if is_original:
         pytest.skip("needs our own broker")
@@ -198,7 +92,7 @@ def original(pytestconfig: pytest.Config) -> Iterator[str]:
     from bench.harness import brokers
 
     with brokers.running("kafka", APACHE_SETTINGS) as kafka:
-        yield kafka.bootstrap_servers
+        yield kafka.bootstrap
 
 
 @pytest.fixture(scope="session")

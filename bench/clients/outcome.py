@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench.harness.brokers import Server
-from bench.harness.process import busy_cpu_s
+from bench.harness.process import busy_cpu_s, usage
 
 MEGABYTE = 1024 * 1024
 
@@ -54,11 +54,11 @@ class Outcome:
 def observe(server: Server, run: Callable[[], Work]) -> Outcome:
     """Run a client process and see what it, the broker and everybody else used meanwhile."""
     began = time.perf_counter()
-    machine, client, broker = busy_cpu_s(), _children_cpu_s(), server.usage().cpu_s
+    machine, client, broker = busy_cpu_s(), _children_cpu_s(), usage(server.pid).cpu_s
     work = run()
     elapsed_s = time.perf_counter() - began
-    usage = server.usage()
-    broker_cpu_s = usage.cpu_s - broker
+    used = usage(server.pid)
+    broker_cpu_s = used.cpu_s - broker
     client_cpu_s = _children_cpu_s() - client
     others = busy_cpu_s() - machine - broker_cpu_s - client_cpu_s
     return Outcome(
@@ -67,7 +67,7 @@ def observe(server: Server, run: Callable[[], Work]) -> Outcome:
         broker_cpu_s=broker_cpu_s,
         client_cpu_s=client_cpu_s,
         others_cores=max(0.0, others / elapsed_s),
-        rss_bytes=usage.rss_bytes,
+        rss_bytes=used.rss_bytes,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from bench.clients.outcome import MEGABYTE, Work
 from bench.harness import java
 from bench.harness.brokers import Server
+from fencepost.lab.kit.java import PERF_TOOL
 
 TIMEOUT_S = 900
 
@@ -23,14 +24,14 @@ def produce(
     properties: Mapping[str, str] | None = None,
     transaction_ms: int | None = None,
 ) -> Work:
-    every = {"bootstrap.servers": server.bootstrap_servers, "acks": "all", **(properties or {})}
+    every = {"bootstrap.servers": server.bootstrap, "acks": "all", **(properties or {})}
     transaction = [] if transaction_ms is None else ["--transaction-duration-ms", str(transaction_ms)]
-    done = java.run(
+    done = java.kafka().run(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(record_size), "--throughput", "-1"),
         *transaction,
         *("--producer-props", *(f"{key}={value}" for key, value in every.items())),
-        heap=java.PERF_HEAP,
+        options=PERF_TOOL,
         timeout_s=TIMEOUT_S,
     )
     summary = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
@@ -47,14 +48,14 @@ def produce(
 
 def consume(server: Server, topic: str, records: int, *, isolation_level: str = "read_uncommitted") -> Work:
     """Seconds are those of reading, from the end of the group's rebalance on, as the tool's `fetch.MB.sec` has it."""
-    config = server.directory.with_suffix(".consumer")
+    config = server.home / "consumer.properties"
     config.write_text(f"isolation.level={isolation_level}\n")
     try:
-        done = java.run(
+        done = java.kafka().run(
             "org.apache.kafka.tools.ConsumerPerformance",
-            *("--bootstrap-server", server.bootstrap_servers, "--topic", topic, "--messages", str(records)),
+            *("--bootstrap-server", server.bootstrap, "--topic", topic, "--messages", str(records)),
             *("--consumer.config", str(config), "--hide-header", "--timeout", "30000"),
-            heap=java.PERF_HEAP,
+            options=PERF_TOOL,
             timeout_s=TIMEOUT_S,
         )
     finally:

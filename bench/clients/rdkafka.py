@@ -29,7 +29,7 @@ class ClientFailed(RuntimeError):
 def call(server: Server, action: str, *arguments: str) -> dict[str, Any]:
     """Run one action in a process of its own and give back what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench.clients.rdkafka", action, "--bootstrap", server.bootstrap_servers, *arguments],
+        [sys.executable, "-m", "bench.clients.rdkafka", action, "--bootstrap", server.bootstrap, *arguments],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

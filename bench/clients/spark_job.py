@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from bench.harness import java, process
-from fencepost.lab.kit.processes import tree
+from fencepost.processes import tree
 
 #: Of a hundred records each; the second half counts.
 SMALL_BATCHES = 200

@@ -1,7 +1,6 @@
 """Kafka Streams applications with exactly_once_v2, timed from outside by what their group has committed."""
 
 import contextlib
-import subprocess
 import tempfile
 import time
 import uuid
@@ -13,12 +12,14 @@ from confluent_kafka import Consumer, TopicPartition
 from bench.clients.perf import ToolFailed
 from bench.harness import java
 from bench.harness.brokers import Server
+from fencepost.child import Child
+from fencepost.lab.kit.java import PERFORMANCE_OPTIONS
 
 JAVA = Path(__file__).resolve().parents[1] / "java"
 #: Counted is from this share of the records on: before it the JVM compiles.
 WARM_UP = 0.3
 TIMEOUT_S = 600.0
-HEAP = ("-Xmx1G",)
+OPTIONS = ("-Xmx1G", *PERFORMANCE_OPTIONS)
 #: After the last record of a partition: those of the threads that wrote to it.
 MARKERS_MAX = 4
 
@@ -46,7 +47,7 @@ def _application(server: Server, program: str, words: Sequence[str], commit_ms: 
     name = f"streams-{uuid.uuid4().hex[:8]}"
     with tempfile.TemporaryDirectory(prefix="bench-streams-") as home:
         properties = {
-            "bootstrap.servers": server.bootstrap_servers,
+            "bootstrap.servers": server.bootstrap,
             "application.id": name,
             "processing.guarantee": "exactly_once_v2",
             "commit.interval.ms": commit_ms,
@@ -56,22 +57,16 @@ def _application(server: Server, program: str, words: Sequence[str], commit_ms: 
         }
         file = Path(home, "streams.properties")
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        process = subprocess.Popen(
-            java.command(str(JAVA / f"{program}.java"), str(file), *words, heap=HEAP), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
+        with Child(Path(home, "log"), "Kafka Streams", logs_output=True) as process:
+            process.start(java.kafka().command(str(JAVA / f"{program}.java"), str(file), *words, options=OPTIONS))
             yield name
-            if process.poll() is not None and process.stdout is not None:
-                raise ToolFailed(f"Kafka Streams ended: {process.stdout.read()[-3000:].decode(errors='replace')}")
-        finally:
-            process.kill()
-            process.wait()
+            if not process.is_running:
+                raise ToolFailed(f"Kafka Streams ended: {process.said()}")
 
 
 def _rate(server: Server, group: str, wanted: list[TopicPartition], records: int, then: str | None = None) -> float:
     """Records a second, by the group's committed offsets; the clock stops when `then` has been read to its end, too."""
-    consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": group, "log_level": 0})
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": group, "log_level": 0})
     began: tuple[float, int] | None = None
     deadline_s = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline_s:

@@ -32,7 +32,7 @@ class Arena:
 
     def admin(self, server: Server) -> Any:
         if server.name not in self._admins:
-            self._admins[server.name] = AdminClient({"log_level": 0, "bootstrap.servers": server.bootstrap_servers})
+            self._admins[server.name] = AdminClient({"log_level": 0, "bootstrap.servers": server.bootstrap})
         return self._admins[server.name]
 
     @contextlib.contextmanager
@@ -73,6 +73,6 @@ def arena(kinds: Sequence[str], settings: Mapping[str, str] | None = None) -> It
 def settle(server: Server, topic: str) -> None:
     """Wait until a deleted topic's files are gone, then until the disk has nothing left to write."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    while any(server.data_directory.glob(f"{topic}-*")) and time.monotonic() < deadline:
+    while any(server.directory.glob(f"{topic}-*")) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.sync()

@@ -4,7 +4,7 @@ import argparse
 import signal
 import sys
 
-from bench.harness.brokers import KINDS, Flush
+from bench.harness.brokers import Flush
 
 #: The most of each that a quick run takes.
 QUICK = {"records": 200_000, "commits": 10}
@@ -17,7 +17,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument(
         "--brokers",
         nargs="+",
-        choices=sorted(KINDS),
+        choices=["fencepost", "kafka"],
         default=["fencepost", "kafka"],
         help="default: both, side by side",
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import java
+from fencepost.lab.kit.java import JavaMissing, find_java
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -108,13 +109,13 @@ def _cpu_model() -> str:
 
 def _java_version() -> str:
     try:
-        done = subprocess.run([java.java_home_binary(), "-version"], capture_output=True, text=True, check=False)
-    except java.JavaMissing:
+        done = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
+    except JavaMissing:
         return "no Java"
     return "Java " + [*done.stderr.split('"'), "", "?"][1]
 
 
 def _kafka_version() -> str:
-    for jar in java.library().glob("kafka-clients-*.jar"):
+    for jar in java.kafka().library.glob("kafka-clients-*.jar"):
         return jar.stem.removeprefix("kafka-clients-")
     return "absent"

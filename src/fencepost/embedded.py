@@ -24,9 +24,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from fencepost.broker.settings import Settings
+from fencepost.child import Child
 from fencepost.errors import ConnectionLost, ErrorCode, FencepostError, KafkaError
 from fencepost.log.disk import LOCK
-from fencepost.owned_process import OwnedProcess
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -39,12 +39,44 @@ class BrokerFailed(FencepostError):
     """The broker did not start, is not running, or is not ours. The message has what it said last."""
 
 
+class BrokerProcess(Child):
+    """`fencepost up`. It ends when the process that started it does."""
+
+    def launch(
+        self,
+        directory: Path,
+        settings: Mapping[str, str],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        log_level: str = "info",
+        is_temporary: bool = False,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        # -P: a file of this program that happens to be called click.py is none of the broker's business.
+        command = [sys.executable, "-P", "-m", "fencepost.cli.main", "up", str(directory), "--owner", str(os.getpid())]
+        command += ["--temporary"] if is_temporary else []
+        command += ["--host", host, "--port", str(port), "--log-level", log_level]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        self.start(command, variables)
+
+    def await_port(self) -> int:
+        """The port it listens on, once it does."""
+        line = self.first_line(START_TIMEOUT_S)
+        if line is None or not line.startswith(_GREETING):
+            self.kill()  # now its last words are in the log
+            said = f"it did not listen within {START_TIMEOUT_S:.0f} s" if line is None else line.strip()
+            raise BrokerFailed(f"the broker did not start: {self.said().strip() or said or 'it said nothing'}")
+        return int(line.rpartition(":")[2])
+
+
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Holdings:
     """What has to be given back. Apart from the Broker, so that giving it back does not keep that one alive."""
 
     owner: int | None = None  #: a process id; None until somebody starts the broker
-    process: OwnedProcess | None = None
+    process: BrokerProcess | None = None
     temporary: Path | None = None
 
     def give_back(self) -> None:
@@ -164,10 +196,18 @@ class Broker:
                     "directory, or call stop() instead of close()"
                 )
             self._log = deque(maxlen=LOG_LINES_KEPT)
-            process = self._held.process = OwnedProcess(self._log)
+            process = self._held.process = BrokerProcess(self._log, "the broker")
             try:
-                process.start(self._command(), _environment())
-                self._await_greeting(process)
+                process.launch(
+                    self.directory,
+                    self._settings,
+                    host=self.host,
+                    port=self.port,
+                    log_level=self._log_level,
+                    is_temporary=self._held.temporary is not None,
+                )
+                self.port = process.await_port()
+                self._has_listened = True
             except BaseException:  # Ctrl-C as well
                 process.kill()
                 raise
@@ -278,27 +318,6 @@ class Broker:
             )
         self._held.owner = os.getpid()
 
-    # -- inside ------------------------------------------------------------------------------------------------------
-
-    def _await_greeting(self, process: OwnedProcess) -> None:
-        line = process.first_line(START_TIMEOUT_S)
-        if line is None or not line.startswith(_GREETING):
-            process.kill()  # now its last words are in the log
-            said = f"it did not listen within {START_TIMEOUT_S:.0f} s" if line is None else line.strip()
-            raise BrokerFailed(f"the broker did not start: {self.log.strip() or said or 'it said nothing'}")
-        self.port = int(line.rpartition(":")[2])
-        self._has_listened = True
-
-    def _command(self) -> list[str]:
-        # -P: a file of this program that happens to be called click.py is none of the broker's business.
-        command = [sys.executable, "-P", "-m", "fencepost.cli.main", "up", str(self.directory)]
-        command += ["--owner", str(os.getpid())]
-        command += ["--temporary"] if self._held.temporary is not None else []
-        command += ["--host", self.host, "--port", str(self.port), "--log-level", self._log_level]
-        for name, value in self._settings.items():
-            command += ["--set", f"{name}={value}"]
-        return command
-
 
 def _pid_of_server(directory: Path) -> int | None:
     """The broker that serves a directory, seen from a process that cannot wait for it."""
@@ -312,13 +331,6 @@ def _pid_of_server(directory: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return pid
-
-
-def _environment() -> dict[str, str]:
-    """Ours, and the place where this very package is found, wherever this process has it from."""
-    here = str(Path(__file__).parent.parent)
-    given = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([here, given] if given else [here])}
 
 
 def _text(value: object) -> str:

@@ -16,7 +16,7 @@ from fencepost.lab.chaos.network import Tamper
 from fencepost.lab.chaos.plan import ClientSpec, Family, Fault, Role, available_faults, schedule
 from fencepost.lab.chaos.report import Result
 from fencepost.lab.chaos.run import Run, Settings
-from fencepost.lab.kit.brokers import Ours
+from fencepost.lab.kit.servers import Ours
 from fencepost.wire import frame, messages
 from fencepost.wire.frame import RequestHeader
 
@@ -90,12 +90,13 @@ def test_a_network_that_repeats_requests_does_no_harm(tmp_path: Path) -> None:
     repeats = Repeats()
 
     class Known(Ours):
-        def start(self) -> None:
+        def start(self) -> "Known":
             super().start()
             repeats.address = self.address
+            return self
 
     settings = Settings(seconds=SECONDS, seed=1, families=frozenset(), history=tmp_path / "history")
-    result = Run(settings, target=Known, tamper=repeats).execute()
+    result = Run(settings, ours=Known, tamper=repeats).execute()
     assert [str(anomaly) for anomaly in result.anomalies] == []
     assert repeats.repeated > 10
 
@@ -103,17 +104,13 @@ def test_a_network_that_repeats_requests_does_no_harm(tmp_path: Path) -> None:
 class Forgetful(Ours):
     """Comes back from a kill with its disk as it was half a second before."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self._directory = directory
-
     def kill(self) -> None:
-        earlier = self._directory.with_name("earlier")
-        shutil.copytree(self._directory, earlier)
+        earlier = self.directory.with_name("earlier")
+        shutil.copytree(self.directory, earlier)
         time.sleep(0.5)
         super().kill()
-        shutil.rmtree(self._directory)
-        earlier.rename(self._directory)
+        shutil.rmtree(self.directory)
+        earlier.rename(self.directory)
 
 
 def test_a_broker_that_forgets_what_it_acknowledged_is_found(tmp_path: Path) -> None:
@@ -126,5 +123,5 @@ def test_a_broker_that_forgets_what_it_acknowledged_is_found(tmp_path: Path) -> 
 
     seed = next(seed for seed in range(10_000) if begins_with_a_kill(seed))
     settings = Settings(seconds=SECONDS, seed=seed, families=families, history=tmp_path / "history")
-    result = Run(settings, target=Forgetful).execute()
+    result = Run(settings, ours=Forgetful).execute()
     assert Kind.LOST_WRITE in kinds(result)

@@ -21,7 +21,7 @@ from fencepost.lab.chaos.history import Function, Op, Status, load
 from fencepost.lab.chaos.plan import Family
 from fencepost.lab.chaos.report import Result
 from fencepost.lab.chaos.run import Run, Settings
-from fencepost.lab.kit.brokers import Ours
+from fencepost.lab.kit.servers import Ours
 
 SECONDS = float(os.environ.get("FENCEPOST_CHAOS_SECONDS", "12"))
 
@@ -42,7 +42,7 @@ def run(history: Path, families: frozenset[Family], **broker_settings: str) -> R
     seed = int(given) if given else random.SystemRandom().randrange(2**31)
     broker = {name.replace("_", "."): value for name, value in broker_settings.items()}
     settings = Settings(seconds=SECONDS, seed=seed, families=families, history=history)
-    return Run(settings, target=lambda directory: Ours(directory, {**TINY, **broker})).execute()
+    return Run(settings, ours=lambda home, given: Ours(home, {**given, **TINY, **broker})).execute()
 
 
 @pytest.fixture(scope="module")

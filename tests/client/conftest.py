@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fencepost.client import Cluster, TransactionProtocol
-from tests.conftest import RunningBroker
+from fencepost.lab.kit.servers import Ours
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def cluster(bootstrap: str) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def old_broker(start_broker: Callable[..., RunningBroker], is_original: bool) -> RunningBroker:
+def old_broker(start_broker: Callable[..., Ours], is_original: bool) -> Ours:
     """One that has protocol 1 and nothing else."""
     if is_original:
         pytest.skip("needs a broker with other settings")

@@ -12,10 +12,11 @@ from fencepost.client.offsets import latest
 from fencepost.client.reading import OnDataLoss, read_range
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import GaveUp, OffsetsOutOfRange, TopicNotFound
+from fencepost.lab.kit.servers import Ours
 from fencepost.wire.compression import Compression
 from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.support import read_all, read_settled, settle, write
-from tests.conftest import RunningBroker, unique
+from tests.conftest import unique
 
 DELETE_RECORDS = 21
 
@@ -197,7 +198,7 @@ def test_a_reader_that_is_left_early_leaves_nothing_behind(cluster, topic):
     assert len(values(read_range(cluster, where, 0, 2000))) == 2000
 
 
-def test_a_broker_that_is_killed_in_the_middle_is_waited_for(start_broker: Callable[..., RunningBroker], is_original):
+def test_a_broker_that_is_killed_in_the_middle_is_waited_for(start_broker: Callable[..., Ours], is_original):
     if is_original:
         pytest.skip("needs a broker that may be killed")
     from fencepost.client.admin import NewTopic, create_topics

@@ -14,11 +14,12 @@ from fencepost.client.groups import CommittedOffset, committed_offsets
 from fencepost.client.registration import END_TXN
 from fencepost.client.transaction import AbortedBy, SharedTransaction
 from fencepost.errors import Fenced, GaveUp, InvariantBroken, OutcomeUnknown, TransactionFailed, TransactionTimedOut
+from fencepost.lab.kit.servers import Ours
 from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.proxy import Loses, Network, ProxiedCluster
 from tests.client.support import read, read_all, read_settled, write
 from tests.client.workers import commit_elsewhere, write_elsewhere
-from tests.conftest import RunningBroker, unique, wait_until
+from tests.conftest import unique, wait_until
 
 SOURCE = "purchases"
 #: Transactional ids that are idle for a moment are forgotten.
@@ -152,7 +153,7 @@ def test_the_protocol_is_the_clusters_newest(cluster, old_broker):
         assert SharedTransaction(old, unique("id")).init().protocol is TransactionProtocol.V1
 
 
-def test_a_broker_that_has_protocol_1_alone_is_served(old_broker: RunningBroker):
+def test_a_broker_that_has_protocol_1_alone_is_served(old_broker: Ours):
     from fencepost.client.admin import NewTopic, create_topics
 
     with Cluster(old_broker.bootstrap) as old:

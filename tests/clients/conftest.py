@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from fencepost.lab.kit.servers import Ours
 from tests.clients.facade import Client, Spot
 from tests.clients.raw import Wire
 from tests.clients.registry import CLIENTS
-from tests.conftest import RunningBroker, unique
+from tests.conftest import unique
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def open_client(bootstrap: str) -> Iterator[Callable[[str], Client]]:
 
 
 @pytest.fixture(scope="session")
-def strict_broker(start_broker: Callable[..., RunningBroker], is_original: bool) -> RunningBroker:
+def strict_broker(start_broker: Callable[..., Ours], is_original: bool) -> Ours:
     """One that creates no topic unasked."""
     if is_original:
         pytest.skip("needs a broker with other settings")
@@ -41,14 +42,14 @@ def strict_broker(start_broker: Callable[..., RunningBroker], is_original: bool)
 
 
 @pytest.fixture
-def strict_client(request: pytest.FixtureRequest, strict_broker: RunningBroker) -> Iterator[Client]:
+def strict_client(request: pytest.FixtureRequest, strict_broker: Ours) -> Iterator[Client]:
     opened = request.module.CLIENT(strict_broker.bootstrap)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def strict_admin(strict_broker: RunningBroker) -> AdminClient:
+def strict_admin(strict_broker: Ours) -> AdminClient:
     return AdminClient({"bootstrap.servers": strict_broker.bootstrap})
 
 

@@ -6,9 +6,10 @@ from typing import ClassVar
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from fencepost.lab.kit.servers import Ours
 from tests.clients.confluent import Confluent
 from tests.clients.facade import COMMITTED, UNCOMMITTED, Client, Message, Spot
-from tests.conftest import BUSY_SETTINGS, RunningBroker, topic_maker, unique, wait_until
+from tests.conftest import BUSY_SETTINGS, topic_maker, unique, wait_until
 
 CLIENT = Confluent
 
@@ -16,7 +17,7 @@ MakeTopic = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def bootstrap(request: pytest.FixtureRequest, is_original: bool, start_broker: Callable[..., RunningBroker]) -> str:
+def bootstrap(request: pytest.FixtureRequest, is_original: bool, start_broker: Callable[..., Ours]) -> str:
     """A broker that looks for something to delete or to compact ten times a second."""
     if is_original:
         return request.getfixturevalue("original")

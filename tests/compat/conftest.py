@@ -6,7 +6,6 @@ runs already. What a test expects has been seen on the original first, and can b
     python -m pytest tests/compat -m compat --apache-kafka
 """
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,9 +14,8 @@ import pytest
 from confluent_kafka import Producer
 
 from bench.harness import brokers, java
-from bench.harness.brokers import KINDS, Server
+from fencepost.lab.kit.servers import SHORT_CYCLES, Elsewhere, Server
 from tests.compat.tools import Tool
-from tests.conftest import SETTINGS
 
 HERE = Path(__file__).parent
 
@@ -32,27 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=missing))
 
 
-class Elsewhere(Server):
-    """A broker that somebody else started; its files are out of reach."""
-
-    name = "elsewhere"
-
-    def __init__(self, bootstrap: str) -> None:
-        self.port = int(bootstrap.rsplit(":", 1)[1])
-        self._bootstrap = bootstrap
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self._bootstrap
-
-    @property
-    def data_directory(self) -> Path:
-        pytest.skip("needs the broker's files")
-
-    def _prepare(self) -> list[str]:
-        pytest.skip("needs a broker of its own")
-
-
 @pytest.fixture(scope="session")
 def kind(pytestconfig: pytest.Config) -> str:
     return "kafka" if pytestconfig.getoption("--apache-kafka") else "fencepost"
@@ -64,9 +41,9 @@ def server(pytestconfig: pytest.Config, kind: str) -> Iterator[Server]:
     if given := pytestconfig.getoption("--bootstrap"):
         yield Elsewhere(given)
         return
-    with brokers.running(kind, SETTINGS) as running:
+    with brokers.running(kind, SHORT_CYCLES) as running:
         yield running
-        assert_no_traceback(running)
+        assert not running.tracebacks()
 
 
 @pytest.fixture
@@ -78,7 +55,7 @@ def start_server(
     started: list[Server] = []
 
     def start(settings: Mapping[str, str]) -> Server:
-        made = KINDS[kind]({**SETTINGS, **settings}, tmp_path / f"server{len(started)}")
+        made = brokers.make(kind, tmp_path / f"server{len(started)}", {**SHORT_CYCLES, **settings})
         started.append(made)
         return made.start()
 
@@ -86,19 +63,13 @@ def start_server(
     for each in started:
         each.kill()
     for each in started:
-        assert_no_traceback(each)
-
-
-def assert_no_traceback(running: Server) -> None:
-    """A broker that answers well may still have stumbled inside."""
-    said = running.log_path.read_text(errors="replace")
-    assert not re.search(r"(?m)^Traceback", said), said[-4000:]
+        assert not each.tracebacks()
 
 
 @pytest.fixture(scope="session")
 def tool(server: Server) -> Tool:
     """Runs Kafka's command-line tools against the session's broker."""
-    return Tool(server.bootstrap_servers)
+    return Tool(server.bootstrap)
 
 
 @pytest.fixture
@@ -119,7 +90,7 @@ def fill(server: Server) -> Callable[..., None]:
     """`fill(topic, partition, ["a", "b"])` writes values."""
 
     def write(topic: str, partition: int, values: list[str]) -> None:
-        producer = Producer({"bootstrap.servers": server.bootstrap_servers, "linger.ms": 0})
+        producer = Producer({"bootstrap.servers": server.bootstrap, "linger.ms": 0})
         for value in values:
             producer.produce(topic, value, partition=partition)
         assert producer.flush(30) == 0

@@ -1,12 +1,13 @@
 """Programs that Kafka's developers test brokers with: perf tools, verifiable clients, a transactional copier."""
 
+import contextlib
 import json
 import re
-import signal
 from collections.abc import Callable
 from typing import Any
 
 from bench.harness import java
+from fencepost.lab.kit.java import QUICK
 from tests.compat.tools import MAIN
 from tests.conftest import wait_until
 
@@ -16,7 +17,7 @@ def events(printed: str) -> list[dict[str, Any]]:
 
 
 def test_the_perf_tools_produce_and_consume(server, tool, topic):
-    where = f"bootstrap.servers={server.bootstrap_servers}"
+    where = f"bootstrap.servers={server.bootstrap}"
     words = ("--topic", topic, "--num-records", "50000", "--record-size", "200", "--throughput", "-1")
     assert "50000 records sent" in tool("producer-perf-test", *words, "--producer-props", where, "acks=all")
     consumed = tool("consumer-perf-test", "--topic", topic, "--messages", "50000", "--hide-header")
@@ -24,7 +25,7 @@ def test_the_perf_tools_produce_and_consume(server, tool, topic):
 
 
 def test_the_perf_tool_produces_in_transactions(server, tool, topic):
-    where = f"bootstrap.servers={server.bootstrap_servers}"
+    where = f"bootstrap.servers={server.bootstrap}"
     words = ("--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "20000")
     printed = tool("producer-perf-test", *words, "--transaction-duration-ms", "50", "--producer-props", where)
     assert "20000 records sent" in printed
@@ -34,10 +35,10 @@ def test_the_perf_tool_produces_in_transactions(server, tool, topic):
 
 
 def test_end_to_end_latency(server, tool, topic):
-    done = java.run(
+    done = java.kafka().run(
         MAIN["e2e-latency"],
-        *(server.bootstrap_servers, topic, "100", "all", "50"),
-        heap=java.QUICK,
+        *(server.bootstrap, topic, "100", "all", "50"),
+        options=QUICK,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Percentiles: 50th" in done.stdout
@@ -71,7 +72,7 @@ def test_transactions_that_abort_at_random_copy_every_record_once(server, tool, 
     tool("verifiable-producer", "--topic", source, "--max-messages", "3000", "--acks", "-1")
     printed = tool(
         "transactional-message-copier",
-        *("--broker-list", server.bootstrap_servers, "--input-topic", source, "--input-partition", "0"),
+        *("--broker-list", server.bootstrap, "--input-topic", source, "--input-partition", "0"),
         *("--output-topic", target, "--transactional-id", name, "--consumer-group", f"group-{name}"),
         *("--transaction-size", "100", "--enable-random-aborts", "--use-group-metadata", "--max-messages", "3000"),
     )
@@ -83,32 +84,24 @@ def test_transactions_that_abort_at_random_copy_every_record_once(server, tool, 
 
 def test_a_member_that_dies_leaves_its_partitions_to_the_others(tool, topic, name):
     words = ("--topic", topic, "--group-id", name, "--session-timeout", "6000")
-    members = [tool.start("verifiable-consumer", *words) for _ in range(2)]
-    try:
-        assigned: list[set[int]] = [set(), set()]
-        watch(members, assigned)
+    assigned: list[set[int]] = [set(), set()]
+    with contextlib.ExitStack() as stack:
+        members = [
+            stack.enter_context(tool.start(keeper(partitions), "verifiable-consumer", *words))
+            for partitions in assigned
+        ]
         wait_until(lambda: all(assigned) and sum(map(len, assigned)) == 3, "both have partitions", 60)
-        members[0].send_signal(signal.SIGKILL)
+        members[0].kill()
         wait_until(lambda: assigned[1] == {0, 1, 2}, "the survivor has all", 60)
-    finally:
-        for member in members:
-            member.kill()
-            member.wait()
 
 
-def watch(members: list[Any], assigned: list[set[int]]) -> None:
-    import threading
+def keeper(assigned: set[int]) -> Callable[[str], None]:
+    """Keeps the partitions that a member says it has."""
 
-    def follow(index: int) -> None:
-        with members[index].stdout as lines:
-            for line in lines:
-                found = re.search(r'"name":"partitions_(assigned|revoked)","partitions":(\[.*?\])', line)
-                if found:
-                    partitions = {each["partition"] for each in json.loads(found[2])}
-                    change: Callable[[set[int]], None] = getattr(
-                        assigned[index], "update" if found[1] == "assigned" else "difference_update"
-                    )
-                    change(partitions)
+    def keep(line: str) -> None:
+        found = re.search(r'"name":"partitions_(assigned|revoked)","partitions":(\[.*?\])', line)
+        if found:
+            partitions = {each["partition"] for each in json.loads(found[2])}
+            (assigned.update if found[1] == "assigned" else assigned.difference_update)(partitions)
 
-    for index in range(len(members)):
-        threading.Thread(target=follow, args=(index,), daemon=True).start()
+    return keep

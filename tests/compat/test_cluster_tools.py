@@ -34,9 +34,9 @@ def test_the_java_client_can_use_every_api_that_is_announced(tool):
 
 
 def test_the_cluster_has_an_id_and_one_node(server, tool):
-    where = ("--bootstrap-server", server.bootstrap_servers)
+    where = ("--bootstrap-server", server.bootstrap)
     assert re.search(r"Cluster ID: [A-Za-z0-9_-]{22}\n", tool("cluster", "cluster-id", *where))
-    assert str(server.port) in tool("cluster", "list-endpoints", *where)
+    assert str(server.address.port) in tool("cluster", "list-endpoints", *where)
 
 
 def test_the_second_transaction_protocol_is_announced(tool):

@@ -19,7 +19,7 @@ PAUSE_S = 20
 @pytest.mark.parametrize("duplicates", [5, 100], ids=["many keys", "segments without a newest record"])
 def test_the_tester_finds_the_newest_record_of_every_key(start_server, duplicates):
     """The tester stops at the first poll without records, so a consumer that meets nothing but litter fails it."""
-    tool = Tool(start_server(SETTINGS).bootstrap_servers)
+    tool = Tool(start_server(SETTINGS).bootstrap)
     words = ("--messages", str(RECORDS), "--duplicates", str(duplicates), "--sleep", str(PAUSE_S))
     printed = tool("log-compaction-tester", *words, timeout_s=240)
     assert "Data verification is completed" in printed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench.harness.brokers import Server
+from fencepost.lab.kit.servers import Server
 from tests.compat.tools import Tool
 from tests.conftest import wait_until
 
@@ -21,7 +21,7 @@ class Files:
     """What the broker left in its directory after a clean stop, and the names that were used."""
 
     def __init__(self, server: Server, tool: Tool, topic: str, transactional_id: str, group: str) -> None:
-        self.directory, self.tool = server.data_directory, tool
+        self.directory, self.tool = server.directory, tool
         self.topic, self.transactional_id, self.group = topic, transactional_id, group
 
     def of(self, suffix: str, topic: str | None = None) -> list[Path]:
@@ -35,15 +35,15 @@ class Files:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory, kind: str, pytestconfig: pytest.Config) -> Iterator[Files]:
-    from bench.harness.brokers import KINDS
-    from tests.conftest import SETTINGS
+    from bench.harness import brokers
+    from fencepost.lab.kit.servers import SHORT_CYCLES
 
     if pytestconfig.getoption("--bootstrap"):
         pytest.skip("needs the broker's files")
-    server = KINDS[kind](SETTINGS, tmp_path_factory.mktemp("dump") / "server")
+    server = brokers.make(kind, tmp_path_factory.mktemp("dump"), SHORT_CYCLES)
     server.start()
     try:
-        tool = Tool(server.bootstrap_servers)
+        tool = Tool(server.bootstrap)
         made = Files(server, tool, "dumped", "dump-transactions", "dump-group")
         write(server, tool, made)
         server.stop()
@@ -56,7 +56,7 @@ def write(server: Server, tool: Tool, made: Files) -> None:
     """Several segments: plain and compressed records, a committed and an aborted transaction, offsets inside one."""
     size = f"segment.bytes={SEGMENT_BYTES}"
     tool("topics", "--create", "--topic", made.topic, "--partitions", "1", "--config", size)
-    where = {"bootstrap.servers": server.bootstrap_servers}
+    where = {"bootstrap.servers": server.bootstrap}
     noise = random.Random(0)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         plain = Producer({**where, "compression.type": codec, "batch.size": 20_000, "enable.idempotence": True})

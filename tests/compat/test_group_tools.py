@@ -1,6 +1,5 @@
 """kafka-consumer-groups and kafka-groups."""
 
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -78,17 +77,12 @@ def living(tool: Tool, topic: str, name: str, fill) -> Iterator[str]:
     """A group with one member that stays."""
     fill(topic, 0, ["a", "b", "c"])
     group = f"living-{name}"
-    member = tool.start("verifiable-consumer", "--topic", topic, "--group-id", group, "--reset-policy", "earliest")
-    try:
-        lines = member.stdout
-        assert lines is not None
-        wait_until(lambda: "partitions_assigned" in lines.readline(), "the member has its partitions", 60)
+    lines: list[str] = []
+    words = ("--topic", topic, "--group-id", group, "--reset-policy", "earliest")
+    with tool.start(lines.append, "verifiable-consumer", *words) as member:
+        wait_until(lambda: "partitions_assigned" in "".join(lines), "the member has its partitions", 60)
         yield group
-    finally:
-        member.send_signal(signal.SIGTERM)
-        member.wait(30)
-        if member.stdout is not None:
-            member.stdout.close()
+        member.terminate(30)
 
 
 def test_members_and_their_assignments_are_described_while_the_group_lives(tool, topic, living):

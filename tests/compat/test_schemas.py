@@ -24,7 +24,7 @@ FIRST_OWN_TAG = 10_000
 
 
 def kafka_schema(name: str) -> dict[str, Any]:
-    for jar in java.library().glob("kafka-*.jar"):
+    for jar in java.kafka().library.glob("kafka-*.jar"):
         with zipfile.ZipFile(jar) as archive:
             try:
                 text = archive.read(f"common/message/{name}.json").decode()

@@ -6,6 +6,7 @@ import pytest
 
 from bench.harness import java
 from fencepost.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS
+from fencepost.lab.kit.java import QUICK
 from fencepost.setting import Change
 
 SOURCE = Path(__file__).parent / "java" / "Settings.java"
@@ -15,7 +16,7 @@ OURS = {"broker": {"transaction.version", "internal.segment.bytes"}, "topic": se
 
 @pytest.fixture(scope="module")
 def kafkas() -> dict[str, dict[str, list[str]]]:
-    done = java.run(str(SOURCE), heap=java.QUICK)
+    done = java.kafka().run(str(SOURCE), options=QUICK)
     assert done.returncode == 0, done.stderr
     tables: dict[str, dict[str, list[str]]] = {"broker": {}, "topic": {}}
     for line in done.stdout.splitlines():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.harness import brokers, java
-from bench.harness.brokers import Server
+from fencepost.lab.kit.servers import Server
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.orders import Action, Orders
 from fencepost.spark.sink.steps import BatchStep
@@ -27,7 +27,7 @@ BATCH_RECORDS = 150
 def kafka(request: pytest.FixtureRequest) -> Iterator[Server]:
     with brokers.running("kafka", APACHE_SETTINGS) as running:
         if request.param == "1":
-            tool = Tool(running.bootstrap_servers)
+            tool = Tool(running.bootstrap)
             tool("features", "downgrade", "--feature", "transaction.version=1")
             assert "transaction.version\t" in tool("features", "describe")
         yield running
@@ -38,9 +38,9 @@ def make_scene(kafka: Server, tmp_path: Path) -> Iterator[Callable[..., Scene]]:
     made: list[Scene] = []
 
     def make(settings: Mapping[str, Any]) -> Scene:
-        open_shop(kafka.bootstrap_servers)
+        open_shop(kafka.bootstrap)
         plan = Plan(
-            bootstrap=kafka.bootstrap_servers,
+            bootstrap=kafka.bootstrap,
             pipeline=unique("pipeline"),
             checkpoint=str(tmp_path / "checkpoint"),
             batch_records=BATCH_RECORDS,

@@ -5,7 +5,6 @@ hold the counts 1, 2, … n, each once and in order. A lost, repeated or half-vi
 """
 
 import random
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +13,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from bench.harness import java
-from bench.harness.brokers import Server
+from fencepost.child import Child
+from fencepost.lab.kit.java import PERFORMANCE_OPTIONS
+from fencepost.lab.kit.servers import Server
 from tests.compat.tools import Tool
 from tests.conftest import wait_until
 
@@ -30,24 +31,14 @@ class Streams:
     def __init__(self, arguments: list[str], log: Path) -> None:
         self._arguments = arguments
         self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = java.command(str(SOURCE), *self._arguments, heap=("-Xmx400M", "-XX:TieredStopAtLevel=1"))
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        options = ("-Xmx400M", "-XX:TieredStopAtLevel=1", *PERFORMANCE_OPTIONS)
+        self.process = Child(self._log, "Kafka Streams", logs_output=True)
+        self.process.start(java.kafka().command(str(SOURCE), *self._arguments, options=options))
 
     def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def said(self) -> str:
-        return self._log.read_text(errors="replace")[-6000:]
+        self.process.kill()
 
 
 class Counts:
@@ -57,7 +48,7 @@ class Counts:
         self.seen: dict[str, list[int]] = defaultdict(list)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": server.bootstrap_servers,
+                "bootstrap.servers": server.bootstrap,
                 "group.id": f"reader-{topic}",
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
@@ -89,7 +80,7 @@ class Shop:
 
     def produce(self) -> None:
         """One part of the input, all of it acknowledged."""
-        producer = Producer({"bootstrap.servers": self.server.bootstrap_servers, "log_level": 0, "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": self.server.bootstrap, "log_level": 0, "linger.ms": 5})
         for _ in range(LINES_A_PART):
             words = self._random.choices(WORDS, k=3)
             self.expected.update(words)
@@ -100,13 +91,13 @@ class Shop:
         wanted = share * self.expected.total()
 
         def reached() -> bool:
-            assert self.streams.is_alive(), self.streams.said()
+            assert self.streams.process.is_running, self.streams.process.said()
             return self.counts.total() >= wanted
 
         try:
             wait_until(reached, f"{wanted:.0f} words are counted", PATIENCE_S)
         except pytest.fail.Exception as failure:
-            raise AssertionError(f"{failure}\n{self.streams.said()}") from None
+            raise AssertionError(f"{failure}\n{self.streams.process.said()}") from None
 
     def check(self) -> None:
         self.wait_for(1)
@@ -118,11 +109,11 @@ class Shop:
 def shop(start_server: Callable[..., Server], name: str, tmp_path: Path) -> Iterator[Shop]:
     server = start_server({"transaction.max.timeout.ms": "60000"})
     source, target = f"{name}-in", f"{name}-out"
-    tool = Tool(server.bootstrap_servers)
+    tool = Tool(server.bootstrap)
     for topic in (source, target):
         tool("topics", "--create", "--topic", topic, "--partitions", "2")
     state = tmp_path / "state"
-    streams = Streams([server.bootstrap_servers, name, source, target, str(state)], tmp_path / "streams.log")
+    streams = Streams([server.bootstrap, name, source, target, str(state)], tmp_path / "streams.log")
     counts = Counts(server, target)
     streams.start()
     yield Shop(server, streams, counts, source)

@@ -16,7 +16,7 @@ from tests.conftest import wait_until
 
 
 def producer(server: Any, transactional_id: str, **more: Any) -> Producer:
-    made = Producer({"bootstrap.servers": server.bootstrap_servers, "transactional.id": transactional_id, **more})
+    made = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": transactional_id, **more})
     made.init_transactions(30)
     return made
 
@@ -37,7 +37,7 @@ def ongoing(server, topic, name) -> Iterator[str]:
 def committed_values(server: Any, topic: str, count: int) -> list[bytes]:
     reader = Consumer(
         {
-            "bootstrap.servers": server.bootstrap_servers,
+            "bootstrap.servers": server.bootstrap,
             "group.id": f"reader-{topic}",
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
@@ -140,7 +140,7 @@ def ask(port: int, key: int, version: int, values: dict[str, Any]) -> Any:
 def test_a_hanging_transaction_is_found_and_aborted(start_server, name):
     """A batch of a transaction that the coordinator knows nothing of: nobody will ever end it."""
     server = start_server({"transaction.partition.verification.enable": "false"})
-    tool = Tool(server.bootstrap_servers)
+    tool = Tool(server.bootstrap)
     tool("topics", "--create", "--topic", name, "--partitions", "1")
     batch = records.encode_batch(
         [Record(None, b"lost", 1_700_000_000_000)],
@@ -156,7 +156,7 @@ def test_a_hanging_transaction_is_found_and_aborted(start_server, name):
         "timeout_ms": 10_000,
         "topic_data": [{"name": name, "partition_data": [partition]}],
     }
-    answer = ask(server.port, 0, 11, request)
+    answer = ask(server.address.port, 0, 11, request)
     assert answer.responses[0].partition_responses[0].error_code == 0
 
     words = ("--topic", name, "--max-transaction-timeout", "1")

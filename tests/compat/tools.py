@@ -2,10 +2,14 @@
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from bench.harness import java
+from fencepost.child import Child
+from fencepost.lab.kit.java import QUICK
 
+LOG_LINES_KEPT = 200
 PREFIX = "org.apache.kafka.tools."
 MAIN = {
     "broker-api-versions": PREFIX + "BrokerApiVersionsCommand",
@@ -53,13 +57,13 @@ class Tool:
         self, name: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120
     ) -> "subprocess.CompletedProcess[str]":
         where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
-        return java.run(MAIN[name], *where, *arguments, heap=java.QUICK, stdin=stdin, timeout_s=timeout_s)
+        return java.kafka().run(MAIN[name], *where, *arguments, options=QUICK, stdin=stdin, timeout_s=timeout_s)
 
-    def start(self, name: str, *arguments: str) -> "subprocess.Popen[str]":
-        """Leave it running; the caller ends it."""
+    def start(self, on_line: Callable[[str], object], name: str, *arguments: str) -> Child:
+        """Leave it running, and hand on what it prints; the caller ends it."""
         where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
-        command = java.command(MAIN[name], *where, *arguments, heap=java.QUICK)
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        command = java.kafka().command(MAIN[name], *where, *arguments, options=QUICK)
+        return Child(deque(maxlen=LOG_LINES_KEPT), name, on_line=on_line).start(command)
 
 
 def table(printed: str, *, separator: str = r"\s{2,}|\t") -> list[dict[str, str]]:

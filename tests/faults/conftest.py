@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.lab.kit.servers import SHORT_CYCLES
 from tests.faults.process import BrokerProcess
 from tests.faults.raw import Address
 
@@ -40,7 +41,9 @@ def _brokers(home: Path) -> Iterator[MakeBroker]:
     numbers = itertools.count()
 
     def make(settings: dict[str, str] | None = None, *, directory: Path | None = None) -> BrokerProcess:
-        broker = BrokerProcess(home / f"broker-{next(numbers)}", settings, directory=directory)
+        broker = BrokerProcess(
+            home / f"broker-{next(numbers)}", {**SHORT_CYCLES, **(settings or {})}, directory=directory
+        )
         made.append(broker)
         return broker
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
+from fencepost.lab.kit.servers import SHORT_CYCLES
 from fencepost.log.disk import Disk
-from tests.faults.process import SETTINGS
 from tests.faults.raw import Address, Kafka
 
 
@@ -24,7 +24,7 @@ class BrokerThread:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._ended = False
-        self.node = Node(data_dir, Settings.parse({**SETTINGS, **(settings or {})}), port=0, disk=disk)
+        self.node = Node(data_dir, Settings.parse({**SHORT_CYCLES, **(settings or {})}), port=0, disk=disk)
         try:
             self._run(self.node.start())
         except BaseException:

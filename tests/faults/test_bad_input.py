@@ -163,7 +163,7 @@ def test_a_hopeless_frame_closes_the_connection(target: Target, kind: str) -> No
 
 def _hang_ups(target: Target) -> list[str]:
     """What the broker's log says of connections that it closed."""
-    lines = target.broker.log_text().splitlines() if target.broker else []
+    lines = target.broker.log.splitlines() if target.broker else []
     return [line for line in lines if "closing the connection" in line]
 
 

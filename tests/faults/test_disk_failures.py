@@ -337,7 +337,7 @@ def test_a_file_system_that_is_really_full(make_broker: MakeBroker, small_mount:
                 break
             written += 1
         assert code is REFUSED
-        assert "No space left on device" in broker.log_text()
+        assert "No space left on device" in broker.log
         expected = [f"{number}:" + "x" * 100_000 for number in range(written)]
         assert client.read("t", 0).values == expected
         assert client.produce("t", 0, batch).error is REFUSED

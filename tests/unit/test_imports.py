@@ -22,14 +22,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {"errors", "clock", "wire"},
     "spark": {"errors", "clock", "wire", "client"},
     "shop": {"errors", "clock", "wire", "client", "spark", "embedded"},
+    "processes": {"errors"},
+    "child": {"errors", "processes"},
     "lab": set(),
-    "lab/kit": {"errors", "wire", "client", "embedded"},
-    "lab/scenarios": {"errors", "clock", "wire", "client", "spark", "shop", "lab/kit", "lab/chaos", "embedded"},
+    "lab/kit": {"errors", "wire", "client", "child", "embedded"},
+    "lab/scenarios": {"errors", "clock", "wire", "client", "spark", "shop", "lab/kit", "child", "processes"},
     # Judges by what clients that we did not write saw, so it knows little of ours.
-    "lab/chaos": {"errors", "wire", "client", "lab/kit"},
+    "lab/chaos": {"errors", "wire", "client", "lab/kit", "child"},
 }
 #: The edge of the package: may import all of it, and nothing above may import these.
-EDGE = {"__init__", "__main__", "cli", "console", "embedded", "owned_process", "pytest_plugin"}
+EDGE = {"__init__", "__main__", "cli", "console", "embedded", "pytest_plugin"}
 
 #: `wire` turns bytes into values and back. It never waits, and never sees a socket, a file or a clock.
 NOT_IN_WIRE = {"asyncio", "os", "pathlib", "selectors", "shutil", "socket", "tempfile", "time", "uvloop"}

@@ -6,15 +6,16 @@ import pytest
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from fencepost.lab.kit.servers import Ours
 from tests.clients.facade import UNCOMMITTED, Client, Spot, refused
-from tests.conftest import WAIT_TIMEOUT_S, RunningBroker, unique
+from tests.conftest import WAIT_TIMEOUT_S, unique
 
 STOP, KILL = "stopped", "killed"
 
 
 class Restarts:
     @pytest.fixture
-    def own_broker(self, start_broker: Callable[..., RunningBroker], is_original: bool) -> Iterator[RunningBroker]:
+    def own_broker(self, start_broker: Callable[..., Ours], is_original: bool) -> Iterator[Ours]:
         if is_original:
             pytest.skip("needs a broker of its own")
         broker = start_broker()
@@ -22,31 +23,31 @@ class Restarts:
         broker.stop()
 
     @pytest.fixture
-    def own_client(self, request: pytest.FixtureRequest, own_broker: RunningBroker) -> Iterator[Client]:
+    def own_client(self, request: pytest.FixtureRequest, own_broker: Ours) -> Iterator[Client]:
         opened = request.module.CLIENT(own_broker.bootstrap)
         yield opened
         opened.close()
 
-    def restart(self, broker: RunningBroker, how: str) -> None:
+    def restart(self, broker: Ours, how: str) -> None:
         if how == STOP:
             assert broker.stop() == 0
         else:
             broker.kill()
         broker.start()
 
-    def make_topic(self, broker: RunningBroker) -> tuple[str, str]:
+    def make_topic(self, broker: Ours) -> tuple[str, str]:
         """A topic with a setting of its own; its name and id."""
         admin, name = AdminClient({"bootstrap.servers": broker.bootstrap}), unique("topic")
         admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": "5000"})])[name].result(WAIT_TIMEOUT_S)
         return name, self.topic_id(broker, name)
 
-    def topic_id(self, broker: RunningBroker, name: str) -> str:
+    def topic_id(self, broker: Ours, name: str) -> str:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         (described,) = admin.describe_topics(TopicCollection([name])).values()
         return str(described.result(WAIT_TIMEOUT_S).topic_id)
 
     @pytest.mark.parametrize("how", [STOP, KILL])
-    def test_live_clients_go_on_where_they_were(self, own_broker: RunningBroker, own_client: Client, how: str) -> None:
+    def test_live_clients_go_on_where_they_were(self, own_broker: Ours, own_client: Client, how: str) -> None:
         name, topic_id = self.make_topic(own_broker)
         producer = own_client.producer(idempotent=True)
         consumer = own_client.consumer(name, group=unique("group"))
@@ -72,7 +73,7 @@ class Restarts:
 
     @pytest.mark.parametrize("how", [STOP, KILL])
     def test_what_a_dead_producer_left_open_is_aborted_by_its_successor(
-        self, own_broker: RunningBroker, own_client: Client, how: str
+        self, own_broker: Ours, own_client: Client, how: str
     ) -> None:
         name, _ = self.make_topic(own_broker)
         transactional_id = unique("tx")

@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import RunningBroker, unique
+from fencepost.lab.kit.servers import Ours
+from tests.conftest import unique
 from tests.spark.faults.driver import Plan
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 from tests.spark.faults.shop_checker import SHOP, open_shop
 
 
 @pytest.fixture
-def make_scene(start_broker: Callable[..., RunningBroker], tmp_path: Path) -> Iterator[Callable[..., Scene]]:
+def make_scene(start_broker: Callable[..., Ours], tmp_path: Path) -> Iterator[Callable[..., Scene]]:
     """`make_scene(options=…)`; all of its drivers are gone after the test."""
     made: list[Scene] = []
 
-    def make(broker: RunningBroker | None = None, **settings: Any) -> Scene:
+    def make(broker: Ours | None = None, **settings: Any) -> Scene:
         home = tmp_path / f"scene-{len(made)}"
         home.mkdir()
         bootstrap = (broker or start_broker()).bootstrap

@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fencepost.lab.kit.children import say
+from fencepost.lab.kit.programs import say
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.spark_job import await_end
 from fencepost.shop.pipeline import shop

@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fencepost.lab.kit.processes import continue_all, signal_all, stop_all, tree
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.orders import Orders
+from fencepost.processes import continue_all, signal_all, stop_all, tree
 from tests.conftest import ROOT, wait_until
 from tests.spark.faults.driver import Plan
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import IsolationLevel
 
+from fencepost.lab.kit.servers import Ours
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.orders import Action, Orders
 from fencepost.spark.home import link_spark
-from tests.conftest import RunningBroker, wait_until
+from tests.conftest import wait_until
 from tests.spark.faults.process import TIMEOUT_S, DriverProcess
 from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
 
@@ -63,9 +64,7 @@ def test_a_pipeline_survives_its_workers(make_scene: Callable[..., Scene]) -> No
 
 
 @pytest.mark.timeout(1200)
-def test_a_pipeline_survives_its_broker(
-    make_scene: Callable[..., Scene], start_broker: Callable[..., RunningBroker]
-) -> None:
+def test_a_pipeline_survives_its_broker(make_scene: Callable[..., Scene], start_broker: Callable[..., Ours]) -> None:
     """Killed and started again on the same port: in the middle of a batch, and between batches."""
     broker = start_broker()
     scene = make_scene(broker, is_endless=True, batch_records=RECORDS, options=ALL_WRITE)

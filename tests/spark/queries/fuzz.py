@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 import fencepost
 from bench.harness import java
+from fencepost.lab.kit.servers import SHORT_CYCLES
 from tests import quick_spark
-from tests.conftest import SETTINGS
 from tests.spark.queries.case import Death, How, Run
 from tests.spark.queries.generate import Made, as_case, generate
 from tests.spark.queries.play import Play
@@ -172,7 +172,7 @@ def opened(bootstrap: str | None) -> Iterator[Fuzz]:
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="query-fuzz-")))
         if bootstrap is None:
-            broker = stack.enter_context(fencepost.Broker(settings=dict(SETTINGS)))
+            broker = stack.enter_context(fencepost.Broker(settings=dict(SHORT_CYCLES)))
             bootstrap = broker.bootstrap_servers
         conf = {
             "spark.local.dir": str(home / "spark"),

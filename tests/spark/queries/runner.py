@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 
+from fencepost.child import Child, ChildFailed
 from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import ROOT
 from tests.spark.queries.case import Case, Death, How, Kind
@@ -113,25 +113,13 @@ class Runner:
             order, log = Path(home) / "order", Path(home) / "log"
             order.write_bytes(cloudpickle.dumps((self.case, self.place, death)))
             path = os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
-            environment = {**os.environ, "PYTHONPATH": path, "SPARK_LOCAL_DIRS": home}
-            with log.open("w") as output:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.spark.queries.runner", str(order)],
-                    cwd=ROOT,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
-            try:
-                status = process.wait(TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                return NO_END
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            with Child(log, "the driver", logs_output=True) as driver:
+                command = [sys.executable, "-m", "tests.spark.queries.runner", str(order)]
+                driver.start(command, {"PYTHONPATH": path, "SPARK_LOCAL_DIRS": home}, ROOT)
+                try:
+                    status = driver.wait(TIMEOUT_S)
+                except ChildFailed:
+                    return NO_END
             if status == -signal.SIGKILL:
                 return DIED
             return None if status == 0 else str(log.read_text(errors="replace")[-4000:])

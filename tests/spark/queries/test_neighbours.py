@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from fencepost.lab.kit.servers import Ours
 from fencepost.spark.sink.steps import BatchStep
-from tests.conftest import RunningBroker
 from tests.spark.queries import queries as q
 from tests.spark.queries import sinks
 from tests.spark.queries.case import Check, Death, LoseCheckpoint, Loss, Match, Run, Source, Write
@@ -74,7 +74,7 @@ def test_one_pipeline_reads_what_another_writes(spark: SparkSession, bootstrap: 
 
 @pytest.mark.all_queries
 def test_input_of_another_cluster(
-    spark: SparkSession, bootstrap: str, start_broker: Callable[..., RunningBroker], tmp_path: Path
+    spark: SparkSession, bootstrap: str, start_broker: Callable[..., Ours], tmp_path: Path
 ) -> None:
     """It has no group of the pipeline's, so its offsets are in the ledger alone, and nothing starts from them."""
     other = start_broker().bootstrap

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from fencepost.lab.chaos.crew import Crew
 from fencepost.lab.chaos.network import FAIR, Network, Weather
 from fencepost.lab.chaos.plan import Fault, Step
-from fencepost.lab.kit.brokers import Target, TargetFailed
+from fencepost.lab.kit.servers import Server, ServerFailed
 
 Sleep = Callable[[float], None]
 CUTS_PER_SECOND = 3.0
 
 
 class Nemesis:
-    def __init__(self, target: Target, network: Network, crew: Crew, sleep: Sleep) -> None:
+    def __init__(self, target: Server, network: Network, crew: Crew, sleep: Sleep) -> None:
         """`sleep` waits, and looks after the run meanwhile."""
         self._target = target
         self._network = network
@@ -77,7 +77,7 @@ class Nemesis:
 
     def _kill_while_it_starts(self, after_s: float) -> None:
         def start() -> None:
-            with contextlib.suppress(TargetFailed):
+            with contextlib.suppress(ServerFailed):
                 self._target.start()
 
         starting = threading.Thread(target=start)
@@ -89,11 +89,11 @@ class Nemesis:
 
     @contextlib.contextmanager
     def _paused_broker(self) -> Iterator[None]:
-        self._target.signal(signal.SIGSTOP)
+        self._target.pause()
         try:
             yield
         finally:
-            self._target.signal(signal.SIGCONT)
+            self._target.resume()
 
     @contextlib.contextmanager
     def _background(self, step: Step) -> Iterator[None]:

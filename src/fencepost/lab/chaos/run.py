@@ -9,7 +9,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from fencepost.client import Cluster
 from fencepost.client.admin import NewTopic, create_topics, delete_topics
 from fencepost.errors import FencepostError
 from fencepost.lab.chaos import checkers, plan
-from fencepost.lab.chaos.crew import Crew, launch
+from fencepost.lab.chaos.crew import ClientProcess, Crew
 from fencepost.lab.chaos.facts import read_history
 from fencepost.lab.chaos.history import Function, Recorder, Status, load
 from fencepost.lab.chaos.nemesis import Nemesis
@@ -25,7 +25,16 @@ from fencepost.lab.chaos.network import FAIR, Network, Tamper
 from fencepost.lab.chaos.plan import ClientSpec, Family, Role, Step
 from fencepost.lab.chaos.report import Counts, Result
 from fencepost.lab.chaos.tally import Tally
-from fencepost.lab.kit.brokers import ApacheKafka, Elsewhere, Ours, Target
+from fencepost.lab.kit.java import Jars
+from fencepost.lab.kit.kafka import ApacheKafka
+from fencepost.lab.kit.servers import (
+    KAFKA_SMALL_SEGMENTS,
+    LAB_SETTINGS,
+    OUR_SMALL_SEGMENTS,
+    Elsewhere,
+    Ours,
+    Server,
+)
 
 TICK_S = 0.2
 RECOVERY_TIMEOUT_S = 45.0
@@ -81,14 +90,14 @@ class Progress:
 
 
 class Run:
-    """Tests replace `target` and `tamper`, and change specs, to show that what is broken is found."""
+    """Tests replace our broker and `tamper`, and change specs, to show that what is broken is found."""
 
     def __init__(
         self,
         settings: Settings,
         show: Callable[[Progress], None] = lambda _: None,
         *,
-        target: Callable[[Path], Target] | None = None,
+        ours: Callable[[Path, Mapping[str, str]], Ours] = Ours,
         tamper: Tamper | None = None,
         change_spec: Callable[[ClientSpec], ClientSpec] = lambda spec: spec,
     ) -> None:
@@ -99,7 +108,7 @@ class Run:
         self._directory.mkdir(parents=True, exist_ok=True)
         if any(self._directory.iterdir()):
             raise RunFailed(f"{self._directory} is not empty: a history needs a directory of its own")
-        self._target = (target or self._make_target)(self._directory / "broker")
+        self._target = self._make_target(ours, self._directory / "broker")
         self._network = Network(f"{settings.seed}/network", tamper)
         self._prefix = f"chaos-{uuid.uuid4().hex[:8]}-" if settings.bootstrap else ""
         self._change_spec = change_spec
@@ -144,7 +153,7 @@ class Run:
     def _harm(self) -> None:
         self._crew.start_all()
         self._nemesis = Nemesis(self._target, self._network, self._crew, self._sleep)
-        faults = plan.available_faults(self._settings.families, owns_broker=self._target.owns_broker)
+        faults = plan.available_faults(self._settings.families, owns_broker=self._target.is_ours_to_harm)
         self._phase = "none"
         self._watches = True
         deadline = time.monotonic() + self._settings.seconds
@@ -198,18 +207,15 @@ class Run:
         spec = replace(
             self._specs[0], name="drain", role=Role.DRAIN, bootstrap=str(self._target.address), incarnation=1
         )
-        child = launch(spec)
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
-        try:
-            while not child.has_ended:
+        with ClientProcess(spec) as drain:
+            while drain.is_running:
                 if time.monotonic() > deadline:
                     raise RunFailed(f"draining took longer than {DRAIN_TIMEOUT_S:.0f} s; see {self._directory}")
                 self._tick()
                 time.sleep(TICK_S)
-        finally:
-            child.end()
-        if child.process.returncode != 0:
-            raise RunFailed(f"draining failed; see {self._directory}:\n{child.errors.read_text()[-3000:]}")
+        if drain.status != 0:
+            raise RunFailed(f"draining failed; see {self._directory}:\n{drain.said()}")
 
     def _judge(self, seconds: float) -> Result:
         self._phase = "checking"
@@ -236,12 +242,13 @@ class Run:
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def _make_target(self, directory: Path) -> Target:
+    def _make_target(self, ours: Callable[[Path, Mapping[str, str]], Ours], home: Path) -> Server:
         if self._settings.bootstrap:
             return Elsewhere(self._settings.bootstrap)
         if self._settings.kafka_library:
-            return ApacheKafka(self._settings.kafka_library.resolve(), directory)
-        return Ours(directory)
+            jars = Jars(self._settings.kafka_library.resolve())
+            return ApacheKafka(jars, home, {**LAB_SETTINGS, **KAFKA_SMALL_SEGMENTS})
+        return ours(home, {**LAB_SETTINGS, **OUR_SMALL_SEGMENTS})
 
     def _topics(self) -> dict[str, NewTopic]:
         spec = self._specs[0]
@@ -257,13 +264,13 @@ class Run:
 
     def _delete_topics(self) -> None:
         """Of a cluster that is not ours nothing is left but what groups and transactional ids leave behind."""
-        if not self._target.owns_broker:
+        if not self._target.is_ours_to_harm:
             with Cluster(str(self._target.address)) as cluster:
                 delete_topics(cluster, [*self._topics(), self._specs[0].churned])
 
     def _look_at_the_log(self) -> None:
-        if "Traceback (most recent call last)" in self._target.log:
-            self._recorder.log(Function.SURPRISE, Status.INFO, what=f"the broker stumbled:\n{self._target.log[-5000:]}")
+        if found := self._target.tracebacks():
+            self._recorder.log(Function.SURPRISE, Status.INFO, what=f"the broker stumbled:\n{found[-1]}")
 
     def _sleep(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -302,7 +309,9 @@ class Run:
 
     def _see_that_the_broker_lives(self) -> None:
         if not self._nemesis.broker_is_down and not self._target.is_running:
-            self._recorder.log(Function.SURPRISE, Status.INFO, what=f"the broker ended by itself: {self._target.log}")
+            self._recorder.log(
+                Function.SURPRISE, Status.INFO, what=f"the broker ended by itself: {self._target.log[-5000:]}"
+            )
             self._target.start()
 
 

@@ -45,14 +45,14 @@ def coordinator_dies(stage: Stage) -> None:
         if moment_ms is not None:
             sent = producer.send_end(commit=commit)
             time.sleep(moment_ms / 1000)
-            cluster.kill_node(node)
+            cluster.nodes[node].kill()
             try:
                 answer = sent.receive()
                 stage.answer(f"EndTxn({word}): {ErrorCode(answer.error_code).name}, in time")
             except ConnectionLost:
                 stage.answer(f"EndTxn({word}): the connection broke")
         else:
-            cluster.kill_node(node)
+            cluster.nodes[node].kill()
         code = producer.end(commit=commit)
         stage.answer(f"EndTxn({word}) again: {code.name}")
         stage.check(not code, "the next coordinator carries it out, or knows that it is done", code.name)
@@ -77,7 +77,7 @@ def group_coordinator_dies(stage: Stage) -> None:
         node = _coordinator(stage, Coordinates.GROUP, books.group)
         stage.tell(f"Offset {number} is pending. Node {node}, the group coordinator, is killed.")
         stage.show_offsets(books.group, [books.purchases], stable=True)
-        cluster.kill_node(node)
+        cluster.nodes[node].kill()
         pending = stage.show_offsets(books.group, [books.purchases], stable=True)
         stage.note(f"node {_coordinator(stage, Coordinates.GROUP, books.group)} coordinates now")
         unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT.name
@@ -104,7 +104,7 @@ def leader_dies(stage: Stage) -> None:
         node = cluster.node_at(stage.cluster.leader_address(*where))
         stage.tell(f"Protocol {producer.protocol}: node {node}, leader of {stage.short(where)}, is killed.")
         stage.show_epochs(stage.name("shop"), where)
-        cluster.kill_node(node)
+        cluster.nodes[node].kill()
         stage.show_epochs(None, where)
         stage.show_lso(where)
         stage.note(f"node {cluster.node_at(stage.cluster.leader_address(*where))} leads now")
@@ -159,7 +159,7 @@ def _await_logged(stage: Stage, name: str, state: str) -> None:
 
 
 def _heal(stage: Stage, cluster: KafkaCluster, node: int) -> None:
-    cluster.start_node(node)
+    cluster.nodes[node].start()
     _await_replicas(stage)
     stage.note(f"node {node} is back, every replica in sync")
 

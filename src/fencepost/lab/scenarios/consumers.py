@@ -4,7 +4,7 @@ from typing import Any
 
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ErrorCode
-from fencepost.lab.kit.children import Child
+from fencepost.lab.kit.programs import Program
 from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.scenarios import downstream
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once, committed
@@ -30,11 +30,11 @@ def loop_dies(stage: Stage) -> None:
             Point.OFFSETS_SENT: "everything is sent, the commit is not",
             Point.COMMITTED: "the transaction is committed, nothing else is done",
         }[point]
-        program = stage.child(f"program {number}", "loop", {**plan, "stop_at": point, "stop_after": 1})
+        program = stage.program(f"program {number}", "loop", {**plan, "stop_at": point, "stop_after": 1})
         purchase = int(program.wait_for("at")["purchase"])
         stage.tell(f"Run {number} has come to purchase {purchase}: {when}. kill -9.")
         stage.show_epochs(stage.name("shop"))
-        program.kill()
+        program.kill_all()
         stage.show_offsets(shop.group, shop.inputs(stage), stable=False)
         stage.show_lso(*shop.outputs(stage))
         seen = ids_of(stage.read(shop.invoices))
@@ -45,7 +45,7 @@ def loop_dies(stage: Stage) -> None:
         else:
             stage.check(purchase not in seen, f"no reader sees an invoice of purchase {purchase}", seen)
     stage.tell("A last run comes to the end.")
-    last = stage.child("last program", "loop", plan)
+    last = stage.program("last program", "loop", plan)
     last.wait_for("done")
     stage.show_log(stage.name("shop"))
     stage.show_offsets(shop.group, shop.inputs(stage), stable=True)
@@ -70,14 +70,14 @@ def downstream_dies(stage: Stage) -> None:
     stop = stage.random.randint(1, len(expected) - 2)
     plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage), stop).as_dict()
     stage.tell(f"Accounting reads {stop} invoices and commits each, reads one more. kill -9.")
-    accounting = stage.child("accounting", "downstream", plan)
+    accounting = stage.program("accounting", "downstream", plan)
     accounting.wait_for("at")
     read_before = _values(accounting)
-    accounting.kill()
+    accounting.kill_all()
     stage.note(f"it had read {', '.join(read_before)}")
     stage.show_offsets(group, [where], stable=True)
     stage.tell("A second one takes over, once the group has noticed.")
-    successor = stage.child("accounting again", "downstream", {**plan, "stop_after": -1})
+    successor = stage.program("accounting again", "downstream", {**plan, "stop_after": -1})
     left = len(expected) - stop
     stage.eventually(lambda: len(_values(successor)) >= left, "the rest is read")
     read_after = _values(successor)
@@ -101,7 +101,7 @@ def two_consumers(stage: Stage) -> None:
     group = stage.name("accounting")
     plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage)).as_dict()
     stage.tell(f"Two members of one group read {partitions} partitions of {INVOICES}.")
-    members = [stage.child(name, "downstream", plan) for name in ("Anna", "Ben")]
+    members = [stage.program(name, "downstream", plan) for name in ("Anna", "Ben")]
     each = partitions // 2
 
     def shared() -> bool:
@@ -144,22 +144,22 @@ def _write(
 
 
 def _session_ms(stage: Stage) -> int:
-    return SHORT_SESSION_MS if stage.owns_broker else SESSION_MS
+    return SHORT_SESSION_MS if stage.target.is_ours_to_harm else SESSION_MS
 
 
-def _events(child: Child, name: str) -> list[dict[str, Any]]:
+def _events(child: Program, name: str) -> list[dict[str, Any]]:
     return [event for event in list(child.events) if event["event"] == name]
 
 
-def _values(child: Child) -> list[str]:
+def _values(child: Program) -> list[str]:
     return [event["value"] for event in _events(child, "read")]
 
 
-def _last_offset(child: Child) -> int:
+def _last_offset(child: Program) -> int:
     return int(_events(child, "read")[-1]["offset"])
 
 
-def _assigned(child: Child) -> list[int]:
+def _assigned(child: Program) -> list[int]:
     """The latest assignment."""
     found = _events(child, "assigned")
     return sorted(found[-1]["partitions"]) if found else []

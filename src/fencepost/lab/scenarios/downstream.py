@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fencepost.lab.kit.children import say, wait_here
+from fencepost.lab.kit.programs import say, wait_here
 from fencepost.lab.scenarios.readers import silent
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED
-from fencepost.lab.kit.children import say, wait_here
+from fencepost.lab.kit.programs import say, wait_here
 from fencepost.lab.scenarios.readers import silent
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
 

@@ -2,7 +2,7 @@
 
 import time
 
-from fencepost.lab.kit.children import Child
+from fencepost.lab.kit.programs import Program
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once
 from fencepost.lab.scenarios.loop import FENCED, Plan, Point
 from fencepost.lab.scenarios.scenario import Needs, Scenario
@@ -54,13 +54,13 @@ def program_pauses(stage: Stage) -> None:
     _look(stage, shop)
 
 
-def _open_transaction(stage: Stage, after: int) -> tuple[Shop, Plan, Child]:
+def _open_transaction(stage: Stage, after: int) -> tuple[Shop, Plan, Program]:
     """A program that has done `after` purchases and stands in the middle of the next one."""
     shop = Shop.open(stage)
     shop.sell(stage, 12, 20)
     point = stage.random.choice([Point.SENT, Point.OFFSETS_SENT])
     plan = shop.plan(stage, timeout_ms=TIMEOUT_MS, stop_at=point, stop_after=after)
-    program = stage.child("program", "loop", plan.as_dict())
+    program = stage.program("program", "loop", plan.as_dict())
     purchase = program.wait_for("at")["purchase"]
     stage.show_epochs(stage.name("shop"))
     stage.show_lso(*shop.outputs(stage))
@@ -69,7 +69,7 @@ def _open_transaction(stage: Stage, after: int) -> tuple[Shop, Plan, Child]:
 
 
 def _finish(stage: Stage, plan: Plan) -> None:
-    successor = stage.child("program again", "loop", {**plan.as_dict(), "stop_at": "", "timeout_ms": 60_000})
+    successor = stage.program("program again", "loop", {**plan.as_dict(), "stop_at": "", "timeout_ms": 60_000})
     successor.wait_for("done")
     stage.check(successor.wait() == 0, "the successor comes to the end", successor.said())
 

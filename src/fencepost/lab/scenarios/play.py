@@ -1,6 +1,6 @@
 """Plays scenarios one after the other, each on a stage of its own, and says how each one ended.
 
-Alone responsible for brokers' lives: ours is new for every scenario, so that one cannot disturb the next; Apache Kafka
+Owns the brokers: ours is new for every scenario, so that one cannot disturb the next; Apache Kafka
 takes longer to start and is shared, with names of their own for everything; somebody else's is only reached.
 """
 
@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fencepost.errors import FencepostError
-from fencepost.lab.kit.brokers import ApacheKafka, Elsewhere, Ours, Target
-from fencepost.lab.kit.kafka import KafkaCluster
+from fencepost.lab.kit.java import Jars
+from fencepost.lab.kit.kafka import ApacheKafka, KafkaCluster
+from fencepost.lab.kit.servers import LAB_SETTINGS, OUR_SMALL_SEGMENTS, Elsewhere, Ours, Server
 from fencepost.lab.scenarios.scenario import Needs, Play, Scenario
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.lab.scenarios.story import Ending, Listener, Result, Story
@@ -95,27 +96,21 @@ class Player:
         return ""
 
     @contextlib.contextmanager
-    def _target(self, scenario: Scenario) -> Iterator[tuple[Target, Path, Play]]:
+    def _target(self, scenario: Scenario) -> Iterator[tuple[Server, Path, Play]]:
         home = self._home / scenario.name
         home.mkdir(parents=True)
-        library = self._settings.kafka_lib
+        jars = Jars(self._settings.kafka_lib) if self._settings.kafka_lib else None
         if self._settings.bootstrap:
-            target: Target = Elsewhere(self._settings.bootstrap)
-            target.start()
-            yield target, home, scenario.play
-        elif library and scenario.on_kafka_cluster is not None:
-            with KafkaCluster(library, home / "cluster") as cluster:
-                yield cluster, home, scenario.on_kafka_cluster
-        elif library:
+            yield Elsewhere(self._settings.bootstrap).start(), home, scenario.play
+        elif jars and scenario.on_kafka_cluster is not None:
+            with KafkaCluster(jars, home / "cluster") as cluster:
+                yield cluster.start(), home, scenario.on_kafka_cluster
+        elif jars:
             if self._kafka is None:
-                self._kafka = ApacheKafka(library, self._home / "kafka")
+                self._kafka = ApacheKafka(jars, self._home / "kafka", LAB_SETTINGS)
             if not self._kafka.is_running:
                 self._kafka.start()
             yield self._kafka, home, scenario.play
         else:
-            ours = Ours(home / "data")
-            ours.start()
-            try:
-                yield ours, home, scenario.play
-            finally:
-                ours.close()
+            with Ours(home / "broker", {**LAB_SETTINGS, **OUR_SMALL_SEGMENTS}) as ours:
+                yield ours.start(), home, scenario.play

@@ -5,18 +5,15 @@ every address of 127/8 is this machine, so two hosts are had without a second ma
 """
 
 import contextlib
-import os
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from fencepost.child import Child
 from fencepost.errors import FencepostError
-from fencepost.lab.kit.processes import signal_all, tree
 from fencepost.spark.java import java_home
 
 HOSTS = ("127.0.0.2", "127.0.0.3")
@@ -36,7 +33,7 @@ class StandaloneSpark:
         with socket.socket() as probe:
             probe.bind((MASTER_HOST, 0))
             self._port = int(probe.getsockname()[1])
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Child] = []
 
     @property
     def master(self) -> str:
@@ -79,39 +76,26 @@ class StandaloneSpark:
 
     def close(self) -> None:
         for process in self._processes:
-            if process.poll() is None:
-                signal_all(tree(process.pid), signal.SIGKILL)
-            process.wait()
+            process.kill_all()
         self._processes.clear()
 
     def _start(self, name: str, main: str, *arguments: str, host: str) -> None:
-        here = str(Path(__file__).parents[3])
-        environment = {
-            **os.environ,
+        variables = {
             "JAVA_HOME": str(java_home()),
             "SPARK_HOME": str(self._spark_home),
             "SPARK_LOCAL_IP": host,
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # its port is a fixed one
             "SPARK_LOCAL_DIRS": str(self._directory / "local"),
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")])),
         }
-        with (self._directory / f"{name}.log").open("ab") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    [str(self._spark_home / "bin" / "spark-class"), main, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=environment,
-                    start_new_session=True,
-                )
-            )
+        process = Child(self._directory / f"{name}.log", f"Spark's {name}", logs_output=True)
+        self._processes.append(process)
+        process.start([str(self._spark_home / "bin" / "spark-class"), main, *arguments], variables)
 
     def _await(self, condition: Callable[[], bool], what: str) -> None:
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not condition():
-            dead = any(process.poll() is not None for process in self._processes)
+            dead = any(not process.is_running for process in self._processes)
             if dead or time.monotonic() > deadline_s:
                 said = "\n".join(path.read_text(errors="replace")[-1500:] for path in self._directory.glob("*.log"))
                 raise ClusterFailed(f"Spark's cluster: not so that {what}:\n{said}")

@@ -45,7 +45,7 @@ def workers_die(stage: Stage) -> None:
             shop.wait_until_processed(job)
             shop.look()
             shop.check_progress()
-        job.kill()
+        job.kill_all()
         stage.tell("Look at everything.")
         shop.look_at_everything()
 
@@ -63,7 +63,7 @@ def driver_dies(stage: Stage) -> None:
         job = shop.job(protocol, orders=orders)
         shop.wait_for_order(job, orders, point)
         shop.look()
-        job.kill()
+        job.kill_all()
         stage.show_readers(shop.books.invoices)
     stage.tell("The next driver runs to the end.")
     shop.finish(shop.job(protocols[-1]))
@@ -79,7 +79,7 @@ def checkpoint_lost(stage: Stage) -> None:
     stage.tell("The driver is killed after its second commit; Spark's checkpoint does not know of it.")
     job = shop.job(protocol, orders=orders)
     shop.wait_for_order(job, orders, "COMMITTED")
-    job.kill()
+    job.kill_all()
     stage.show_offsets(shop.pipeline, shop.books.inputs(stage), stable=True)
     stage.tell("The checkpoint is deleted: all of it. The job starts anew, as another query.")
     shop.delete_checkpoint()
@@ -113,7 +113,7 @@ def straggler(stage: Stage) -> None:
             _write_late(stage, shop, protocol, Session(owner.producer_id, owner.epoch, shop.transactional_id))
         shop.sell()
         shop.wait_until_processed(job)
-        job.kill()
+        job.kill_all()
         shop.look_at_everything()
 
 
@@ -136,7 +136,7 @@ def executor_dies(stage: Stage) -> None:
         shop.wait_until_processed(job)
         shop.look()
         shop.check_progress()
-    job.close()
+    job.kill_all()
     stage.tell("Look at everything.")
     shop.look_at_everything()
 
@@ -184,7 +184,7 @@ def speculation(stage: Stage) -> None:
     stage.tell("One more batch; then look at everything.")
     shop.sell()
     shop.wait_until_processed(job)
-    job.close()
+    job.kill_all()
     shop.look_at_everything()
 
 

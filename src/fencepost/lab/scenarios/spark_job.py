@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fencepost.lab.kit.children import say
+from fencepost.lab.kit.programs import say
 from fencepost.lab.scenarios import orders
 
 FAILED = 3

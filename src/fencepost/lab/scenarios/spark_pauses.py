@@ -2,14 +2,14 @@
 
 import time
 
-from fencepost.lab.kit.children import ChildFailed
-from fencepost.lab.kit.processes import continue_all, stop_all, tree
+from fencepost.child import ChildFailed
 from fencepost.lab.scenarios.orders import WRITTEN_SOME, Action, executor_of
 from fencepost.lab.scenarios.scenario import Needs, Scenario
 from fencepost.lab.scenarios.spark_failures import TIMEOUT_MS, TWO_EXECUTORS
 from fencepost.lab.scenarios.spark_job import FAILED
 from fencepost.lab.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, SparkShop
 from fencepost.lab.scenarios.stage import Stage
+from fencepost.processes import continue_all, stop_all, tree
 
 #: An executor that says nothing for so long is given up by its driver.
 NETWORK_TIMEOUT_S = 10
@@ -90,7 +90,7 @@ def executor_pauses(stage: Stage) -> None:
     shop.sell()
     shop.wait_until_processed(job)
     shop.check_progress()
-    job.close()
+    job.kill_all()
     shop.look_at_everything()
 
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from fencepost.child import ChildFailed
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.offsets import latest
-from fencepost.lab.kit.children import Child, ChildFailed
+from fencepost.lab.kit.programs import Program
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once, committed
 from fencepost.lab.scenarios.orders import VARIABLE, Orders
 from fencepost.lab.scenarios.spark_job import Plan
@@ -53,7 +54,7 @@ class SparkShop:
         conf: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         **changes: Any,
-    ) -> Child:
+    ) -> Program:
         number = next(self._jobs)
         home = self.stage.home
         plan = Plan(
@@ -75,28 +76,28 @@ class SparkShop:
         }
         if orders is not None:
             environment[VARIABLE] = str(orders.directory)
-        return self.stage.child(f"job{self._word} {number}", "spark_job", {**plan, **changes}, environment)
+        return self.stage.program(f"job{self._word} {number}", "spark_job", {**plan, **changes}, environment)
 
     def orders(self) -> Orders:
         return Orders(self.stage.home / f"orders{self._word}-{time.monotonic_ns()}")
 
-    def wait_for_order(self, job: Child, orders: Orders, point: str) -> int:
+    def wait_for_order(self, job: Program, orders: Orders, point: str) -> int:
         """Until the order is taken; gives the process that took it."""
 
         def taken() -> int | None:
             found = orders.taken_by(point)
-            if found is None and not job.is_alive:
+            if found is None and not job.is_running:
                 raise ChildFailed(f"{job.name} ended before {point}: {job.said()}")
             return found
 
         return self.stage.eventually(taken, f"{job.name} comes to {point}", JOB_TIMEOUT_S)
 
-    def wait_until_processed(self, job: Child | None = None) -> None:
+    def wait_until_processed(self, job: Program | None = None) -> None:
         """Until the group stands at the end of all purchases."""
         inputs = self.books.inputs(self.stage)
 
         def processed() -> bool:
-            if job is not None and not job.is_alive:
+            if job is not None and not job.is_running:
                 raise ChildFailed(f"{job.name} has ended: {job.said()}")
             ends = latest(self.stage.cluster, inputs, Isolation.READ_COMMITTED)
             found = self.stage.view.committed(self.pipeline, inputs, stable=False)
@@ -104,7 +105,7 @@ class SparkShop:
 
         self.stage.eventually(processed, "all purchases are processed", JOB_TIMEOUT_S)
 
-    def finish(self, job: Child) -> None:
+    def finish(self, job: Program) -> None:
         """A job over what there is comes to its end."""
         status = job.wait(JOB_TIMEOUT_S)
         self.stage.check(status == 0, f"{job.name} comes to the end of the purchases", job.said())

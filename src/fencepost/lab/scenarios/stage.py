@@ -1,17 +1,15 @@
 """Where a scenario is played: a broker to be harmed, producers, readers, the brokers' own view, and the story.
 
-Alone responsible for what a scenario may do. Invariants: names of topics, groups and transactional ids are unique to
+Owns what a scenario may do. Invariants: names of topics, groups and transactional ids are unique to
 this run where the broker is not ours alone, and whatever was started is ended with the stage.
 """
 
 import contextlib
 import json
-import os
 import random
-import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -21,9 +19,9 @@ from fencepost.client.cluster import Cluster
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.registration import protocol_of
 from fencepost.errors import FencepostError
-from fencepost.lab.kit.brokers import Elsewhere, Ours, Target
-from fencepost.lab.kit.children import Child
+from fencepost.lab.kit.programs import Program
 from fencepost.lab.kit.raw import RawProducer
+from fencepost.lab.kit.servers import Node, Ours, Server
 from fencepost.lab.scenarios.readers import Seen, read_all, write_all
 from fencepost.lab.scenarios.story import Kind, Story
 from fencepost.lab.scenarios.view import NOT_OPEN, View, shorten
@@ -31,8 +29,6 @@ from fencepost.wire.terms import Isolation, TopicPartition
 
 T = TypeVar("T")
 
-#: Our broker ends itself at this step of ending a transaction.
-CRASH_VARIABLE = "FENCEPOST_CRASH_AT"
 CLIENT_SETTINGS = {"request.timeout.ms": 10_000, "default.api.timeout.ms": 60_000}
 EVENTUALLY_S = 60.0
 
@@ -42,7 +38,7 @@ class NotYet(FencepostError):
 
 
 class Stage:
-    def __init__(self, target: Target, story: Story, seed: int, home: Path) -> None:
+    def __init__(self, target: Server, story: Story, seed: int, home: Path) -> None:
         self.target = target
         self.story = story
         self.seed = seed
@@ -85,7 +81,7 @@ class Stage:
 
     @property
     def bootstrap(self) -> str:
-        return str(getattr(self.target, "bootstrap", None) or self.target.address)
+        return self.target.bootstrap
 
     @property
     def cluster(self) -> Cluster:
@@ -98,10 +94,6 @@ class Stage:
         if self._view is None:
             self._view = View(self.cluster)
         return self._view
-
-    @property
-    def owns_broker(self) -> bool:
-        return not isinstance(self.target, Elsewhere)
 
     def protocols(self) -> list[TransactionProtocol]:
         """Those that the cluster speaks, the older one first."""
@@ -120,10 +112,10 @@ class Stage:
     def producer(self, protocol: TransactionProtocol = TransactionProtocol.V2) -> RawProducer:
         return self._exit.enter_context(RawProducer(self.cluster, protocol))
 
-    def child(
-        self, name: str, module: str, plan: Mapping[str, Any], environment: Mapping[str, str] | None = None
-    ) -> Child:
-        return self._exit.enter_context(Child(name, f"fencepost.lab.scenarios.{module}", plan, self.home, environment))
+    def program(
+        self, name: str, module: str, plan: Mapping[str, Any], variables: Mapping[str, str] | None = None
+    ) -> Program:
+        return self.enter(Program(name, f"fencepost.lab.scenarios.{module}", plan, self.home, variables))
 
     def enter(self, context: AbstractContextManager[T]) -> T:
         """Something that ends with the stage."""
@@ -136,18 +128,20 @@ class Stage:
 
     def start_broker(self, crash_at: str | None = None) -> None:
         """Start it again; `crash_at` makes ours end itself at that step of ending a transaction."""
-        with _variable(CRASH_VARIABLE, crash_at):
+        if isinstance(self.target, Ours):
+            self.target.start(crash_at=crash_at)
+        else:
             self.target.start()
 
     def wait_until_broker_is_dead(self) -> None:
-        self.eventually(lambda: not self.target.is_running, "the broker has ended")
-        self.target.kill()  # nothing is left to kill; this collects it
+        if isinstance(self.target, Node):
+            self.target.wait_until_dead()
 
     def pause_broker(self) -> None:
-        self.target.signal(signal.SIGSTOP)
+        self.target.pause()
 
     def resume_broker(self) -> None:
-        self.target.signal(signal.SIGCONT)
+        self.target.resume()
 
     def eventually(self, condition: Callable[[], T | None], what: str, timeout_s: float = EVENTUALLY_S) -> T:
         """Wait until there is a value that is neither None nor False."""
@@ -231,17 +225,3 @@ class Stage:
 def ids_of(seen: Sequence[Seen]) -> list[int]:
     """The purchases that records are about."""
     return [int(json.loads(entry.value)["purchaseId"]) for entry in seen]
-
-
-@contextlib.contextmanager
-def _variable(name: str, value: str | None) -> Iterator[None]:
-    """An environment variable for as long as something is started."""
-    before = os.environ.pop(name, None)
-    if value is not None:
-        os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name, None)
-        if before is not None:
-            os.environ[name] = before

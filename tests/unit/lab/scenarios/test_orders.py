@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.lab.kit.processes import tree
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.orders import Action, Orders
+from fencepost.processes import tree
 
 
 @pytest.fixture

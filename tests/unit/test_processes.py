@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fencepost.lab.kit.processes import continue_all, stop_all, tree
+from fencepost.processes import continue_all, stop_all, tree
 from tests.conftest import wait_until
 
 #: A thread that counts while the main one sleeps.
