@@ -8,11 +8,12 @@ import pytest
 from fencepost.client import Cluster
 from fencepost.client.admin import NewTopic, create_topics, delete_topics
 from fencepost.errors import OffsetsOutOfRange
+from fencepost.lab.kit.servers import Ours
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.readers import RangesPartition, read_partition
 from fencepost.spark.source.splitting import OffsetRange
-from tests.conftest import RunningBroker, wait_until
+from tests.conftest import wait_until
 from tests.spark.source.support import delete_records, fill, options
 
 Topic = Callable[..., str]
@@ -39,7 +40,7 @@ def test_one_task_reads_several_ranges_in_order(cluster: Cluster, bootstrap: str
 
 
 def test_a_broker_that_is_restarted_between_planning_and_reading_is_waited_for(
-    start_broker: Callable[..., RunningBroker],
+    start_broker: Callable[..., Ours],
 ):
     broker = start_broker()
     with Cluster(broker.bootstrap) as cluster:
