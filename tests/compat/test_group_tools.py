@@ -30,7 +30,7 @@ def test_a_group_is_listed_with_its_state_and_type(tool, group):
     assert states[group] == "Empty"
     assert group in tool("consumer-groups", "--list", "--state", "empty")
     assert group not in tool("consumer-groups", "--list", "--state", "stable")
-    (row,) = [row for row in table(tool("groups", "--list")) if row["GROUP"] == group]
+    (row,) = [row for row in table(tool("groups", "--list"), separator=r"\s+") if row["GROUP"] == group]
     assert (row["TYPE"], row["PROTOCOL"]) == ("Classic", "consumer")
 
 
