@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from fencepost.lab.kit.servers import Server
+from fencepost.lab.kit.servers import Node
 from tests.compat.tools import Tool
 from tests.conftest import wait_until
 
@@ -20,7 +20,7 @@ SEGMENT_BYTES = 1024 * 1024
 class Files:
     """What the broker left in its directory after a clean stop, and the names that were used."""
 
-    def __init__(self, server: Server, tool: Tool, topic: str, transactional_id: str, group: str) -> None:
+    def __init__(self, server: Node, tool: Tool, topic: str, transactional_id: str, group: str) -> None:
         self.directory, self.tool = server.directory, tool
         self.topic, self.transactional_id, self.group = topic, transactional_id, group
 
@@ -52,7 +52,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, kind: str, pytestconfig: pyt
         server.kill()
 
 
-def write(server: Server, tool: Tool, made: Files) -> None:
+def write(server: Node, tool: Tool, made: Files) -> None:
     """Several segments: plain and compressed records, a committed and an aborted transaction, offsets inside one."""
     size = f"segment.bytes={SEGMENT_BYTES}"
     tool("topics", "--create", "--topic", made.topic, "--partitions", "1", "--config", size)

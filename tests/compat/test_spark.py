@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.harness import brokers, java
+from fencepost.lab.kit.java import JavaMissing
 from fencepost.lab.kit.servers import Server
 from fencepost.lab.scenarios import orders
 from fencepost.lab.scenarios.orders import Action, Orders
@@ -60,7 +61,7 @@ def spark_kafka() -> dict[str, Any]:
     """Spark's own source in front of our sink."""
     try:
         jars = sorted(str(path) for path in java.spark_library().glob("*.jar"))
-    except java.JavaMissing as missing:
+    except JavaMissing as missing:
         pytest.skip(str(missing))
     return {"source_format": "kafka", "conf": {"spark.jars": ",".join(jars)}}
 
