@@ -80,19 +80,20 @@ def test_the_checkpoint_of_another_pipeline_is_refused(here: InProcess, make_sma
     assert scene.check.see() == before
 
 
-def test_offsets_that_do_not_fit_are_refused(here: InProcess, make_small_scene: SmallScene) -> None:
-    """A query that starts from the beginning again would repeat everything."""
+def test_offsets_that_do_not_fit_are_refused(
+    here: InProcess, make_small_scene: SmallScene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A query that starts from the beginning again would repeat everything. One that ends where the pipeline stands
+    writes nothing, and says so."""
     scene = make_small_scene(100)
     here.run(scene.plan)
     scene.delete_checkpoint()
+    source = here.spark.readStream.format("fencepost").option("kafka.bootstrap.servers", scene.plan.bootstrap)
+    again = source.option("subscribe", scene.plan.source).option("startingOffsets", "earliest").load()
+    here.run(dataclasses.replace(scene.plan, batch_records=100), driver.transform(again, scene.plan))
+    assert "ends where the pipeline stands already. Nothing is written" in caplog.text
+    scene.delete_checkpoint()
     scene.check.write(10)
-    again = (
-        here.spark.readStream.format("fencepost")
-        .option("kafka.bootstrap.servers", scene.plan.bootstrap)
-        .option("subscribe", scene.plan.source)
-        .option("startingOffsets", "earliest")
-        .load()
-    )
     said = here.run_until_failed(scene.plan, driver.transform(again, scene.plan))
     assert "would repeat records" in said
     assert scene.check.assert_whole() == 100

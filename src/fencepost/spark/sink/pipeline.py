@@ -239,6 +239,11 @@ class Pipeline:
 
     def _skip(self, df: "DataFrame", batch: MicroBatch, standing: Standing) -> None:
         """The batch is committed. Spark's state for it may not be, and running the plan commits it."""
+        if not standing.is_last(batch):  # a new checkpoint, or one of another query: only the offsets tell
+            logger.warning(
+                "%s: batch %d of query %s ends where the pipeline stands already. Nothing is written",
+                *(self.name, batch.batch_id, batch.query_id),
+            )
         if standing.keeps_state:
             run_plan(df)
         progress.note(TransactionProgress(self.name, batch.query_id, batch.batch_id, was_skipped=True))
