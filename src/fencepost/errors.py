@@ -1,37 +1,38 @@
-"""Everything that can go wrong, as one tree, and Kafka's error codes.
+"""The tree of all exceptions, and Kafka's error codes.
 
 ::
 
     FencepostError
-    ├── KafkaError            the peer gets (or gave) an error code: `code`, `message`
-    ├── Malformed             bytes from outside that are not what they claim to be
-    ├── ConfigError           a setting that does not exist or cannot have that value
+    ├── KafkaError            sent to a peer, or received from one: `code`, `message`
+    ├── Malformed             bytes from outside do not have the format they should
+    ├── ConfigError           a setting does not exist or cannot have this value
     ├── DataDirectoryLocked   another broker serves this directory
-    ├── InvariantBroken       a bug of ours: never caused by a peer, never answered, always logged
-    ├── PipelineError         what a streaming pipeline meets, beyond what its client does
-    │   ├── BatchRefused         the checkpoint and Kafka do not fit together; says what was seen and what to do
-    │   └── BatchFailed          a batch could not be written, several times over; says why each time
-    └── ClientError           what a client of a cluster meets
-        ├── BootstrapFailed      no address answered; says which ones, and why each did not
-        ├── ConnectionLost       a broker hung up or stayed silent: the request may or may not have been carried out
-        ├── GaveUp               tried again until the time was up; says what was answered last
+    ├── InvariantBroken       a bug of ours, never caused by a peer; logged, and answered as UNKNOWN_SERVER_ERROR
+    ├── PipelineError         errors of a streaming pipeline, beyond those of its client
+    │   ├── BatchRefused         the checkpoint and Kafka disagree; says what was found and what to do
+    │   ├── QueryStopped         Spark stopped the query during a batch
+    │   └── BatchFailed          every attempt to write a batch failed; says why each one did
+    └── ClientError           errors of a client of a cluster
+        ├── BootstrapFailed      no address answered; says why for each
+        ├── ConnectionLost       a broker hung up or did not answer: the request may or may not have taken effect
+        ├── GaveUp               retried until the time was up; gives the last answer
         ├── KernelsUnavailable   numba, NumPy or PyArrow is not installed
-        ├── Unsupported          the broker is too old (or too new) for what is asked of it
-        ├── Refused              a broker said no with an error code that has no class of its own; also a KafkaError
-        ├── TopicNotFound        there is no such topic, or no such partition of it
-        ├── OffsetsOutOfRange    records that were to be read are gone
-        ├── WriteFailed          records could not be written: the transaction has to be aborted
-        ├── Fenced               a newer producer has the transactional id: stop, and undo nothing
-        ├── TransactionFailed    not committed, for certain: the work may be done again
+        ├── Unsupported          the broker is too old (or too new) for the request
+        ├── Refused              an error code that has no class of its own; also a KafkaError
+        ├── TopicNotFound        the topic or the partition does not exist
+        ├── OffsetsOutOfRange    the records to read are gone
+        ├── WriteFailed          records could not be written: abort the transaction
+        ├── Fenced               a newer producer has the transactional id: stop, undo nothing
+        ├── TransactionFailed    certainly not committed: the work may be repeated
         │   └── TransactionTimedOut  ... because the coordinator aborted it after `transaction.timeout.ms`
-        └── OutcomeUnknown       committed or not, nobody here knows: fence, then read what is committed
+        └── OutcomeUnknown       committed or not: fence the id, then read what is committed
 
-`KafkaError` is for what a peer can cause and Kafka has a code for. `Malformed` closes the connection unless the layer
-that catches it knows a better code (a corrupt batch is CORRUPT_MESSAGE to its producer, not a reason to hang up).
+`KafkaError` is for what a peer can cause and Kafka has a code for. `Malformed` closes the connection, unless a layer
+catches it and answers with a code (a producer gets CORRUPT_MESSAGE for a corrupt batch).
 
-`TransactionFailed`, `Fenced` and `OutcomeUnknown` are three because they ask for three things. Work that failed is done
-again; a fenced producer must not try, or two of them would take the id from each other for ever; after an unknown
-outcome doing it again could double it, and aborting could undo what others have already read.
+`TransactionFailed`, `Fenced` and `OutcomeUnknown` ask for three different things. Failed work is repeated. A fenced
+producer must not try again, or two of them would take the id from each other forever. After an unknown outcome,
+repeating could duplicate the work, and aborting could undo what others have already read.
 """
 
 import enum
@@ -194,11 +195,11 @@ class KafkaError(FencepostError):
 
 
 class Malformed(FencepostError):
-    """Bytes from outside that are not what they claim to be."""
+    """Bytes from outside do not have the format they should."""
 
 
 class ConfigError(FencepostError):
-    """A setting that does not exist or cannot have that value."""
+    """A setting does not exist or cannot have this value."""
 
 
 class DataDirectoryLocked(FencepostError):
@@ -206,31 +207,31 @@ class DataDirectoryLocked(FencepostError):
 
 
 class InvariantBroken(FencepostError):
-    """A bug of ours. State is left as it was; the request that met it gets UNKNOWN_SERVER_ERROR."""
+    """A bug of ours. State stays as it was; the request is answered with UNKNOWN_SERVER_ERROR."""
 
 
 class PipelineError(FencepostError):
-    """What a streaming pipeline meets, beyond what its client does."""
+    """Errors of a streaming pipeline, beyond those of its client."""
 
 
 class BatchRefused(PipelineError):
-    """Doing the batch could repeat or lose records, so it is not done: nothing was written."""
+    """Running the batch could duplicate or lose records, so nothing was written."""
 
 
 class QueryStopped(PipelineError):
-    """Spark stopped the query in the middle of a batch, which has been undone."""
+    """Spark stopped the query during a batch. The batch was undone."""
 
 
 class BatchFailed(PipelineError):
-    """The batch could not be written. Every attempt at it has been undone."""
+    """The batch could not be written. Every attempt was undone."""
 
 
 class ClientError(FencepostError):
-    """What a client of a cluster meets."""
+    """Errors of a client of a cluster."""
 
 
 class BootstrapFailed(ClientError):
-    """No bootstrap address led to a broker."""
+    """No bootstrap address answered."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         super().__init__(dict(reasons))
@@ -242,15 +243,15 @@ class BootstrapFailed(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """A broker hung up or stayed silent. What was asked of it may or may not have been carried out."""
+    """A broker hung up or did not answer. The request may or may not have taken effect."""
 
 
 class GaveUp(ClientError):
-    """Tried again until the time was up."""
+    """Retried until the time was up."""
 
 
 class KernelsUnavailable(ClientError):
-    """What turns records into columns and back cannot be loaded; the message says what to install."""
+    """The code that converts records to columns and back cannot be loaded. The message says what to install."""
 
 
 class Unsupported(ClientError):
@@ -258,23 +259,23 @@ class Unsupported(ClientError):
 
 
 class Refused(ClientError, KafkaError):
-    """A broker said no with a code that has no class of its own."""
+    """A broker refused with a code that has no class of its own."""
 
 
 class TopicNotFound(ClientError):
-    """There is no such topic or partition."""
+    """The topic or the partition does not exist."""
 
 
 class OffsetsOutOfRange(ClientError):
-    """Records that were to be read are gone: deleted by retention, or with their topic."""
+    """The records to read are gone: deleted by retention, or with their topic."""
 
 
 class WriteFailed(ClientError):
-    """Records could not be written. Some of the transaction may be in the log, so it has to be aborted."""
+    """Records could not be written. Some may be in the log, so the transaction must be aborted."""
 
 
 class Fenced(ClientError):
-    """A newer producer has the transactional id. What was left open is its affair now."""
+    """A newer producer has the transactional id. It also ends any open transaction."""
 
 
 class TransactionFailed(ClientError):
@@ -282,8 +283,8 @@ class TransactionFailed(ClientError):
 
 
 class TransactionTimedOut(TransactionFailed):
-    """The coordinator aborted the transaction because it was open for longer than its timeout."""
+    """The coordinator aborted the transaction because it was open longer than its timeout."""
 
 
 class OutcomeUnknown(ClientError):
-    """A commit was sent, and whether it was carried out could not be learned."""
+    """A commit was sent, and its outcome could not be found out."""

@@ -1,1 +1,1 @@
-"""Bytes in, values out. No sockets, no files, no clocks: everything here can be tested with bytes alone."""
+"""Bytes in, values out. No sockets, files or clocks, so bytes are enough to test everything here."""

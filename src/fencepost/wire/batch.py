@@ -1,4 +1,4 @@
-"""The record batch of magic 2: the unit in which data travels, is stored and is fetched. Never re-encoded on its way.
+"""The record batch of magic 2: the unit that is produced, stored and fetched. The broker never re-encodes it.
 
 Layout (big-endian), 61 bytes before the records::
 
@@ -28,7 +28,7 @@ from fencepost.wire.compression import Compression
 
 MAGIC = 2
 LENGTH_OFFSET = 8
-LOG_OVERHEAD = 12  #: baseOffset and batchLength: what `batchLength` does not count
+LOG_OVERHEAD = 12  #: baseOffset and batchLength, which `batchLength` does not count
 MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
@@ -92,11 +92,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """Raises Malformed for the three values that no compression has."""
+        """Raises Malformed for the three values that are no compression."""
         try:
             return Compression(self.attributes & COMPRESSION_MASK)
         except ValueError:
-            raise Malformed(f"a batch has the unknown compression {self.attributes & COMPRESSION_MASK}") from None
+            raise Malformed(f"unknown compression {self.attributes & COMPRESSION_MASK}") from None
 
     @property
     def is_transactional(self) -> bool:
@@ -112,7 +112,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """The header at `position`, which the caller knows to have 61 bytes."""
+    """The header at `position`. The caller makes sure that 61 bytes are there."""
     return BatchHeader._make(unpack_header(buffer, position))
 
 
@@ -127,7 +127,7 @@ def place(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) ->
 
 
 def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
-    """LogAppendTime: the broker's clock replaces the records' times, so the CRC has to be made anew."""
+    """LogAppendTime: the broker's clock replaces the records' timestamps, so the CRC is recomputed."""
     (attributes,) = struct.unpack_from(">h", batch, ATTRIBUTES_OFFSET)
     struct.pack_into(">h", batch, ATTRIBUTES_OFFSET, attributes | APPEND_TIME_FLAG)
     _APPEND_TIME.pack_into(batch, MAX_TIMESTAMP_OFFSET, now_ms)
@@ -148,7 +148,7 @@ def pack_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> bytearray:
-    """Put a header with a right CRC before already encoded (and compressed) records."""
+    """Put a header with a valid CRC before records that are already encoded (and compressed)."""
     batch = bytearray(HEADER_BYTES)
     _HEADER.pack_into(
         batch, 0, base_offset, HEADER_BYTES - LOG_OVERHEAD + len(records), leader_epoch, MAGIC, 0, attributes,

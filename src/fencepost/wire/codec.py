@@ -1,8 +1,8 @@
 """Structs to bytes and back, in any version: the mechanics under `messages`.
 
 A `Schema` knows a message's fields and the versions that have them; for each version it makes a `StructCodec` at first
-use, whose readers and writers are closures chosen once. Invariant: reading raises `Malformed` and nothing else,
-whatever the bytes are, and does no more work than there are bytes.
+use, whose readers and writers are closures chosen once. Invariant: whatever the bytes are, reading raises nothing but
+`Malformed`, and its work is bounded by the number of bytes.
 """
 
 import struct
@@ -20,19 +20,19 @@ Writer = Callable[[bytearray, Any], None]
 
 NULL_UUID = bytes(16)
 
-#: What the length before a plain string can say. As in Kafka it holds for compact strings too, so that a name taken
-#: from a flexible request can be written into any other message.
+#: The largest length that fits before a plain string. As in Kafka it also limits compact strings, so that a name from a
+#: flexible request fits into every other message.
 MAX_STRING_BYTES = 0x7FFF
 
-#: How many array items and tagged fields one request may hold, arrays within arrays counted together. An item of three
-#: bytes becomes an object of hundreds: without this a request of 100 MB would fill the memory and hold up everybody for
-#: minutes. A consumer of that many partitions does not exist.
+#: Upper bound on array items and tagged fields in one request, nested arrays included. An item of three bytes becomes
+#: an object of hundreds: without a bound, a request of 100 MB would fill the memory and block all other clients for
+#: minutes. No real consumer has that many partitions.
 MAX_REQUEST_ITEMS = 100_000
 UNLIMITED = 2**62
 
 
 class _Allowance(threading.local):
-    """How many more items the message that this thread is reading may have."""
+    """Items that the message being read by this thread may still have."""
 
     items = UNLIMITED
 
@@ -57,7 +57,7 @@ class Message:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __getattr__(self, name: str) -> Any:  # only for names that neither the message nor its defaults have
+    def __getattr__(self, name: str) -> Any:  # called only for names without a value or default
         raise AttributeError(f"{type(self).__name__} has no field {name}")
 
 
@@ -109,7 +109,7 @@ class Schema:
         return codec
 
     def decode(self, version: int, buffer: Buffer, position: int = 0) -> Message:
-        """The message at `position`. Bytes that do not fit raise Malformed, whatever they are."""
+        """The message at `position`. Raises Malformed if the bytes are not one."""
         _allowance.items = self.max_items
         try:
             message, _ = self.codec(version).read(buffer, position)
@@ -169,13 +169,13 @@ class StructCodec:
             size, position = read_unsigned(buffer, position)
             end = position + size
             if end > len(buffer):
-                raise Malformed("a tagged field runs past the end")
+                raise Malformed("tagged field runs past the end")
             known = self._tagged_readers.get(tag)
             if known is not None:
                 name, read = known
                 values[name], after = read(buffer, position)
                 if after != end:
-                    raise Malformed(f"tagged field {name} has another size than announced")
+                    raise Malformed(f"tagged field {name} does not have its stated size")
             position = end
         return position
 
@@ -227,7 +227,7 @@ def _fixed(layout: str) -> tuple[Reader, Writer]:
 def _read_uuid(buffer: Buffer, position: int) -> tuple[bytes, int]:
     end = position + 16
     if end > len(buffer):
-        raise Malformed("a uuid is cut short")
+        raise Malformed("truncated uuid")
     return bytes(buffer[position:end]), end
 
 
@@ -248,7 +248,7 @@ _FIXED: dict[str, tuple[Reader, Writer]] = {
 
 
 def _length(kind: str, *, flexible: bool) -> tuple[Reader, Writer]:
-    """The length before a string, bytes or array: -1 (or 0 in the compact form, which is one more) means null."""
+    """The length before a string, bytes or array. -1 means null; the compact form adds one, so there 0 means null."""
     if not flexible:
         return _FIXED["int16" if kind == "string" else "int32"]
 
@@ -270,12 +270,12 @@ def _sized(kind: str, *, flexible: bool, nullable: bool) -> tuple[Reader, Writer
         if length < 0:
             if nullable or kind == "records":
                 return None, position
-            raise Malformed(f"a {kind} that must not be null is")
+            raise Malformed(f"non-nullable {kind} is null")
         end = position + length
         if end > len(buffer):
-            raise Malformed(f"a {kind} of {length} bytes runs past the end")
+            raise Malformed(f"{kind} of {length} bytes runs past the end")
         if kind == "string" and length > MAX_STRING_BYTES:
-            raise Malformed(f"a string of {length} bytes is longer than {MAX_STRING_BYTES}")
+            raise Malformed(f"string of {length} bytes is longer than {MAX_STRING_BYTES}")
         part = buffer[position:end]
         if kind == "string":
             return str(part, "utf-8"), end
@@ -284,7 +284,7 @@ def _sized(kind: str, *, flexible: bool, nullable: bool) -> tuple[Reader, Writer
     def write(out: bytearray, value: Any) -> None:
         if value is None:
             if not nullable and kind != "records":
-                raise InvariantBroken(f"a {kind} that must not be null is")
+                raise InvariantBroken(f"non-nullable {kind} is null")
             write_length(out, -1)
             return
         data = value.encode() if kind == "string" else value
@@ -302,9 +302,9 @@ def _array(read_item: Reader, write_item: Writer, *, flexible: bool, nullable: b
         if count < 0:
             if nullable:
                 return None, position
-            raise Malformed("an array that must not be null is")
-        if count > len(buffer) - position:  # every item takes a byte at least: do not loop over a lie
-            raise Malformed(f"an array of {count} items runs past the end")
+            raise Malformed("non-nullable array is null")
+        if count > len(buffer) - position:  # an item takes at least one byte, so this count is false
+            raise Malformed(f"array of {count} items runs past the end")
         _spend(count)
         items = []
         for _ in range(count):
@@ -315,7 +315,7 @@ def _array(read_item: Reader, write_item: Writer, *, flexible: bool, nullable: b
     def write(out: bytearray, value: Any) -> None:
         if value is None:
             if not nullable:
-                raise InvariantBroken("an array that must not be null is")
+                raise InvariantBroken("non-nullable array is null")
             write_length(out, -1)
             return
         write_length(out, len(value))

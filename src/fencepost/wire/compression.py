@@ -1,8 +1,8 @@
 """The four compressions a record batch may use, each in the framing that Kafka's clients expect.
 
-Snappy is the odd one: Java clients wrap it in xerial's block framing, others send one raw block; both are read,
-xerial is written because every client reads it. Decompression is bounded: a small batch that unfolds into
-gigabytes is refused as malformed instead of filling the memory.
+Snappy has two framings: Java clients use xerial's blocks, others send one raw block. Both are read. Xerial is written,
+because every client reads it. Decompression is bounded: a small batch that would expand to gigabytes is refused as
+malformed instead of filling the memory.
 """
 
 import enum
@@ -16,13 +16,13 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES = 32 * 1024
 
-#: What one batch may unfold to. A batch is at most `message.max.bytes` (1 MiB by default) before that.
+#: Upper bound for one decompressed batch. Compressed, it has at most `message.max.bytes` (1 MiB by default).
 MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-#: A small batch may unfold to less than that: everybody waits while it is looked through.
+#: A stricter bound for small batches, because all other clients wait while a batch is checked.
 MAX_DECOMPRESSED_BYTES_OF_SMALL = 64 * 1024 * 1024
 MAX_RATIO = 64
 
-#: How cramjam says that the output buffer was too small.
+#: cramjam's message if the output buffer was too small.
 OUTPUT_FULL = "failed to write whole buffer"
 
 
@@ -53,7 +53,7 @@ def compress(codec: Compression, data: bytes) -> bytes:
 def decompress(
     codec: Compression, data: bytes | bytearray | memoryview, limit: int | None = None
 ) -> bytes | memoryview:
-    """Undo `compress`; raises Malformed for bytes that are not of that codec or unfold past `limit`."""
+    """Undo `compress`; raises Malformed if the bytes are not of that codec or expand past `limit`."""
     if codec is Compression.NONE:
         return memoryview(data)
     if limit is None:
@@ -67,7 +67,7 @@ def decompress(
 
 
 def _bounded(codec: Compression, data: bytes | bytearray | memoryview, limit: int) -> memoryview:
-    """Unfold into a buffer of our own size and enlarge it until the data fits or the limit is reached."""
+    """Decompress into a buffer, and enlarge it until the data fits or the limit is reached."""
     module = {Compression.GZIP: cramjam.gzip, Compression.LZ4: cramjam.lz4, Compression.ZSTD: cramjam.zstd}[codec]
     size = min(limit, max(64 * 1024, 8 * len(data)))
     while True:
@@ -79,12 +79,12 @@ def _bounded(codec: Compression, data: bytes | bytearray | memoryview, limit: in
             if OUTPUT_FULL not in str(error):
                 raise
             if size == limit:
-                raise Malformed(f"a batch unfolds to more than {limit} bytes") from None
+                raise Malformed(f"batch expands to more than {limit} bytes") from None
         size = min(limit, 4 * size)
 
 
 def _lz4_compress(data: bytes) -> bytes:
-    """With blocks that stand alone: Java's Kafka refuses a frame whose blocks refer to the ones before."""
+    """With independent blocks: Java's Kafka refuses a frame whose blocks refer to earlier ones."""
     compressor = cramjam.lz4.Compressor(level=1, block_linked=False)
     compressor.compress(data)
     return bytes(compressor.finish())
@@ -102,16 +102,16 @@ def _snappy_decompress(data: bytes, limit: int) -> bytes:
     if not data.startswith(XERIAL_MAGIC):
         return _snappy_block(data, limit)
     if len(data) < len(XERIAL_HEADER):
-        raise Malformed("a snappy header is cut short")
+        raise Malformed("truncated snappy header")
     out = bytearray()
     position = len(XERIAL_HEADER)
     while position < len(data):
         if position + 4 > len(data):
-            raise Malformed("a snappy block length is cut short")
+            raise Malformed("truncated snappy block length")
         (length,) = struct.unpack_from(">i", data, position)
         position += 4
         if length < 0 or position + length > len(data):
-            raise Malformed("a snappy block is cut short")
+            raise Malformed("truncated snappy block")
         out += _snappy_block(data[position : position + length], limit - len(out))
         position += length
     return bytes(out)
@@ -119,5 +119,5 @@ def _snappy_decompress(data: bytes, limit: int) -> bytes:
 
 def _snappy_block(block: bytes, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise Malformed("a batch unfolds to more than the limit")
+        raise Malformed("batch expands to more than the limit")
     return bytes(cramjam.snappy.decompress_raw(block))

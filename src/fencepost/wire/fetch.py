@@ -1,6 +1,6 @@
-"""The answer to Fetch, by hand: it is a list of parts, so that stored bytes are sent as they lie in the file.
+"""The Fetch response, written by hand: a list of parts, so that stored bytes are sent straight from the file.
 
-`tests/unit/wire` holds it against the tables, version by version.
+`tests/unit/wire` compares it with the tables in every version.
 """
 
 import struct
@@ -42,7 +42,7 @@ class PartitionAnswer(NamedTuple):
     last_stable_offset: int = -1
     log_start_offset: int = -1
     aborted: Sequence[tuple[int, int]] | None = None  #: (producer id, first offset); None unless read_committed
-    diverging: tuple[int, int] | None = None  #: (epoch, end offset) where the reader's log parted from ours
+    diverging: tuple[int, int] | None = None  #: (epoch, end offset) where the reader's log diverged from ours
     records: Sized | None = None
 
 
@@ -54,7 +54,7 @@ def encode_response(
     error_code: int = 0,
     session_id: int = 0,
 ) -> list[Sized]:
-    """The parts of the response in order: bytearrays of ours and the records' slices between them."""
+    """The parts of the response in order: our bytearrays, with the slices of records between them."""
     flexible = version >= FIRST_FLEXIBLE
     first = out = start_response(correlation_id, flexible=flexible)
     parts: list[Sized] = [out]

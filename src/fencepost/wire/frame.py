@@ -1,7 +1,7 @@
-"""What stands before every request and response: a size, an API key, a version, a correlation id.
+"""The header of every request and response: size, API key, version, correlation id.
 
-Two rules are easy to miss. A request's client id is never compact, not even in flexible versions. And the answer to
-ApiVersions never has the flexible header, because the client that asks does not yet know what the broker speaks.
+Two rules are easy to miss. A request's client id is never compact, not even in flexible versions. An ApiVersions
+response never has the flexible header, because its client does not know the broker's versions yet.
 """
 
 import struct
@@ -14,10 +14,10 @@ from fencepost.wire.varint import read_unsigned, write_unsigned
 
 SIZE = struct.Struct(">i")
 API_VERSIONS_KEY = 18
-#: No struct of Kafka's has more than a handful; passing over millions of empty ones would hold up everybody.
+#: Kafka's structs have a handful at most. Skipping millions of empty ones would block all other clients.
 MAX_UNKNOWN_TAGS = 64
 
-#: Makes a NamedTuple without the Python frame that its own constructor costs; for what is made with every request.
+#: Makes a NamedTuple without its constructor's Python frame: for values that every request makes.
 new_tuple = tuple.__new__
 
 _NAME_LENGTH = struct.Struct(">h")
@@ -30,38 +30,38 @@ class RequestHeader(NamedTuple):
     version: int
     correlation_id: int
     client_id: str | None
-    body: int  #: where the body begins, in a version with the plain header
+    body: int  #: where the body begins, if the header is not flexible
 
 
 def read_request_header(frame: Buffer) -> RequestHeader:
-    """The part that all versions share; a flexible request has tagged fields at `body`, see `skip_tags`."""
+    """The part that all versions share. A flexible request has tagged fields at `body`: see `skip_tags`."""
     try:
         api_key, version, correlation_id, length = _REQUEST.unpack_from(frame, 0)
     except struct.error:
-        raise Malformed("a request shorter than its header") from None
+        raise Malformed("request is shorter than its header") from None
     if length < 0:
         return new_tuple(RequestHeader, (api_key, version, correlation_id, None, 10))
     end = 10 + length
     if end > len(frame):
-        raise Malformed("a client id runs past its request")
+        raise Malformed("client id runs past the end of its request")
     try:
         client_id = str(frame[10:end], "utf-8")
     except UnicodeDecodeError:
-        raise Malformed("a client id is not UTF-8") from None
+        raise Malformed("client id is not UTF-8") from None
     return new_tuple(RequestHeader, (api_key, version, correlation_id, client_id, end))
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """Pass over tagged fields that nobody here knows."""
+    """Skip unknown tagged fields."""
     count, position = read_unsigned(buffer, position)
     if count > MAX_UNKNOWN_TAGS:
-        raise Malformed(f"{count} tagged fields that nobody knows")
+        raise Malformed(f"{count} unknown tagged fields")
     for _ in range(count):
         _, position = read_unsigned(buffer, position)
         size, position = read_unsigned(buffer, position)
         position += size
         if position > len(buffer):
-            raise Malformed("a tagged field runs past the end")
+            raise Malformed("tagged field runs past the end")
     return position
 
 
@@ -74,7 +74,7 @@ def write_count(out: bytearray, count: int, *, flexible: bool) -> None:
 
 
 def write_topic(out: bytearray, topic: str | bytes, *, flexible: bool) -> None:
-    """A topic's name, or its id where the version names topics so."""
+    """A topic's name, or its id in versions that use ids."""
     if isinstance(topic, bytes):
         out += topic
         return

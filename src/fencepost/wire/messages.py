@@ -7,12 +7,12 @@ A table lists each field once, with the versions that have it::
       error_code int16
       producer_id int64 v5+ =-1
 
-`[]` is an array and `{}` a struct of the indented fields below; `null` (or `null:v1+`) may be null; `tag:0` lies in the
-tagged fields; `=x` is the default, zero or empty without it. Names are Kafka's in snake case, with the unit at the end.
+`[]` is an array, `{}` a struct of the indented fields below. `null` (or `null:v1+`) may be null. `tag:0` is a tagged
+field. `=x` is the default; without it, zero or empty. Names are Kafka's in snake case, with the unit at the end.
 
-So handlers never ask which version they serve. Decoding gives a `Message` on which the fields that this version lacks
-have their defaults; encoding takes a dict (or a Message), leaves out what the version cannot say, and refuses a name
-that no version has.
+So handlers never ask which version they serve. Decoding returns a `Message`; fields that the version lacks have their
+defaults. Encoding takes a dict (or a Message), omits fields that the version lacks, and refuses a name that is in no
+version.
 """
 
 import functools
@@ -38,7 +38,7 @@ from fencepost.wire.codec import (
 
 __all__ = ["NULL_UUID", "Api", "Buffer", "Message", "Schema", "api", "api_names", "data", "parse_table"]
 
-#: What a field is worth when nothing else is said.
+#: A field's value if the table gives no default.
 _ZERO: dict[str, Any] = {
     "bool": False, "int8": 0, "int16": 0, "uint16": 0, "int32": 0, "int64": 0, "float64": 0.0,
     "uuid": NULL_UUID, "string": "", "bytes": b"", "records": None, "struct": None,

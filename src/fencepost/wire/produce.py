@@ -1,6 +1,6 @@
-"""Produce, by hand: it is the request that arrives most often, so it is read and answered without the tables.
+"""Produce, written by hand: the most frequent request is decoded and answered without the tables.
 
-`tests/unit/wire` holds it against the tables, version by version.
+`tests/unit/wire` compares it with the tables in every version.
 """
 
 import struct
@@ -16,7 +16,7 @@ API_KEY = 0
 VERSIONS = (3, 13)
 FIRST_FLEXIBLE = 9
 FIRST_WITH_TOPIC_IDS = 13
-#: From here on the broker itself registers the partition with the transaction (KIP-890).
+#: From this version on the broker adds the partition to the transaction by itself (KIP-890).
 FIRST_WITH_IMPLICIT_REGISTRATION = 12
 
 TOO_MANY = f"more than {MAX_REQUEST_ITEMS} topics and partitions in one request"
@@ -31,9 +31,9 @@ _LOG_START_BYTES = 8
 _NO_ERRORS_PLAIN = _INT32.pack(0) + _INT16.pack(-1)
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # no record errors, no message, no tags
 
-#: A topic (its name, or from version 13 on its id), a partition of it, the batch. A bare tuple: most requests are many.
+#: Topic (name, or id from version 13 on), partition, batch. A bare tuple, because there are so many.
 PartitionData = tuple[str | bytes, int, memoryview | None]
-#: What `PartitionResult` holds, as the hot path makes it.
+#: The fields of `PartitionResult` as a bare tuple, for the hot path.
 Result = tuple[str | bytes, int, int, int, int, int, str | None]
 
 
@@ -55,7 +55,7 @@ class PartitionResult(NamedTuple):
 
 
 def decode_request(version: int, frame: memoryview, position: int) -> ProduceRequest:
-    """`position` is after the request header, its tags included."""
+    """`position` is the end of the request header, tags included."""
     try:
         if version >= FIRST_FLEXIBLE:
             return _decode_flexible(version, frame, position)
@@ -117,7 +117,7 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
             raise Malformed(TOO_MANY)
         for _ in range(count - 1):
             index, low, middle, high = _INDEX_SHORT_LENGTH.unpack_from(frame, position)
-            # Of a batch's length, which nearly always has two bytes (128 bytes to 16 KB) or three (to 2 MB).
+            # The batch's length: nearly always two bytes (128 bytes to 16 KB) or three (up to 2 MB).
             if low >= 0x80 and middle < 0x80:
                 length, position = low & 0x7F | middle << 7, position + 6
             elif low >= 0x80 and high < 0x80:
@@ -128,7 +128,7 @@ def _decode_flexible(version: int, frame: memoryview, position: int) -> ProduceR
             if length:
                 begin, position = position, position + length - 1
                 if position > len(frame):
-                    raise Malformed(f"a batch of {length - 1} bytes runs past the end")
+                    raise Malformed(f"batch of {length - 1} bytes runs past the end")
                 records = frame[begin:position]
             partitions.append((topic, index, records))
             position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
@@ -167,7 +167,7 @@ def error_results(request: ProduceRequest, code: ErrorCode, message: str | None 
 
 
 def _encode_message(message: str, *, flexible: bool) -> bytes:
-    """No errors of single records, but a message for all of them."""
+    """One message for the whole batch, and no errors of single records."""
     text = message.encode()
     if not flexible:
         return _INT32.pack(0) + _INT16.pack(len(text)) + text
@@ -179,11 +179,11 @@ def _encode_message(message: str, *, flexible: bool) -> bytes:
 def _part(frame: memoryview, position: int, length: int) -> memoryview:
     end = position + length
     if length < 0 or end > len(frame):
-        raise Malformed(f"a field of {length} bytes runs past the end")
+        raise Malformed(f"field of {length} bytes runs past the end")
     return frame[position:end]
 
 
 def _read_length(frame: memoryview, position: int) -> tuple[int, int]:
-    """A compact length, which nearly always is one byte."""
+    """A compact length: nearly always one byte."""
     value = frame[position]
     return (value, position + 1) if value < 0x80 else read_unsigned(frame, position)

@@ -1,7 +1,7 @@
-"""The records inside a batch: read for lookups, compaction and the coordinators' logs; written for the latter two.
+"""The records inside a batch: read for lookups, written and read for compaction and the coordinators' logs.
 
-A record is `length attributes timestampDelta offsetDelta keyLength key valueLength value headerCount headers`, every
-number a zigzag varint except the attributes byte.
+A record is `length attributes timestampDelta offsetDelta keyLength key valueLength value headerCount headers`. Every
+number is a zigzag varint, except the attributes byte.
 """
 
 import struct
@@ -46,7 +46,7 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytearray:
-    """A batch of these records at consecutive offsets; their own `offset` is not looked at."""
+    """A batch of these records at consecutive offsets. Their own `offset` is ignored."""
     base_timestamp = records[0].timestamp
     body = bytearray()
     for delta, record in enumerate(records):
@@ -86,9 +86,9 @@ def encode_record(out: bytearray, record: Record, timestamp_delta: int, offset_d
 
 
 def decode_batch(batch: bytes | bytearray | memoryview, header: BatchHeader | None = None) -> Iterator[Record]:
-    """The records of one whole batch. Raises Malformed where the bytes do not say what the header promised."""
+    """The records of one whole batch. Raises Malformed if the bytes do not match the header."""
     if len(batch) < batches.HEADER_BYTES:
-        raise Malformed("a batch is shorter than its header")
+        raise Malformed("batch is shorter than its header")
     header = header or batches.read_header(batch)
     body = decompress(header.compression, memoryview(batch)[batches.HEADER_BYTES : header.size])
     position = 0
@@ -96,13 +96,13 @@ def decode_batch(batch: bytes | bytearray | memoryview, header: BatchHeader | No
         record, position = _decode_record(body, position, header)
         yield record
     if position != len(body):
-        raise Malformed("a batch holds more bytes than its record count accounts for")
+        raise Malformed("batch has more bytes than its record count explains")
 
 
 def count_records(body: bytes | bytearray | memoryview) -> int:
-    """How many whole records these (decompressed) bytes hold, looking at nothing but their lengths.
+    """The number of whole records in these (decompressed) bytes, by their lengths alone.
 
-    On the hot path, so the varints of one and two bytes (records up to 8 KB) are read in place.
+    This is the hot path, so varints of one and two bytes (records up to 8 KB) are read in place.
     """
     position = count = 0
     end = len(body)
@@ -118,13 +118,13 @@ def count_records(body: bytes | bytearray | memoryview) -> int:
             else:
                 length, position = read_unsigned(body, position)
             if length & 1:
-                raise Malformed("a record has a negative length")
+                raise Malformed("record has a negative length")
             position += length >> 1
             count += 1
     except IndexError:
         position = -1
     if position != end:
-        raise Malformed("the last record of a batch is cut short")
+        raise Malformed("last record of the batch is truncated")
     return count
 
 
@@ -139,7 +139,7 @@ def encode_marker(
 
 
 def decode_marker(batch: bytes | bytearray | memoryview) -> Marker | None:
-    """What a control batch says, or None when it is a control record of another kind."""
+    """The marker in a control batch, or None if its record is of another kind."""
     record = next(decode_batch(batch), None)
     if record is None or record.key is None or len(record.key) < 4 or record.value is None or len(record.value) < 6:
         return None
@@ -154,26 +154,26 @@ def _decode_record(body: bytes | memoryview, position: int, header: BatchHeader)
     length, position = read_signed(body, position)
     end = position + length
     if length < 1 or end > len(body):
-        raise Malformed("a record's length runs past its batch")
+        raise Malformed("record's length runs past the end of its batch")
     timestamp_delta, position = read_signed(body, position + 1)
     offset_delta, position = read_signed(body, position)
     key, position = _read_bytes(body, position, end)
     value, position = _read_bytes(body, position, end)
     count, position = read_signed(body, position)
     if not 0 <= count <= end - position:
-        raise Malformed("a record's header count does not fit its length")
+        raise Malformed("record's header count does not fit its length")
     headers = []
     for _ in range(count):
         name, position = _read_bytes(body, position, end)
         header_value, position = _read_bytes(body, position, end)
         if name is None:
-            raise Malformed("a header has no key")
+            raise Malformed("header has no key")
         try:
             headers.append((name.decode(), header_value))
         except UnicodeDecodeError:
-            raise Malformed("a header key is not UTF-8") from None
+            raise Malformed("header key is not UTF-8") from None
     if position != end:
-        raise Malformed("a record's length does not fit its content")
+        raise Malformed("record's length does not fit its content")
     timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
     return Record(key, value, timestamp, header.base_offset + offset_delta, tuple(headers)), position
 
@@ -191,5 +191,5 @@ def _read_bytes(body: bytes | memoryview, position: int, end: int) -> tuple[byte
     if length < 0:
         return None, position
     if position + length > end:
-        raise Malformed("a length inside a record runs past its end")
+        raise Malformed("key, value or header runs past the end of its record")
     return bytes(body[position : position + length]), position + length

@@ -14,7 +14,7 @@ def write_unsigned(out: bytearray, value: int) -> None:
 
 
 def write_signed(out: bytearray, value: int) -> None:
-    """Zigzag: small negative numbers stay short. Good for 32 and 64 bits alike."""
+    """Zigzag, so that small negative numbers stay short. Works for 32 and 64 bits."""
     write_unsigned(out, (value << 1) ^ (value >> 63))
 
 
@@ -27,12 +27,12 @@ def read_unsigned(
         try:
             byte = buffer[position + taken]
         except IndexError:
-            raise Malformed("a variable-length integer runs past the end") from None
+            raise Malformed("varint runs past the end") from None
         result |= (byte & 0x7F) << shift
         if byte < 0x80:
             return result, position + taken + 1
         shift += 7
-    raise Malformed(f"a variable-length integer is longer than {max_bytes} bytes")
+    raise Malformed(f"varint is longer than {max_bytes} bytes")
 
 
 def read_signed(
