@@ -1,4 +1,4 @@
-"""`fencepost chaos`: reads the arguments, shows how the run is doing, tells the result."""
+"""`fencepost chaos`: its options, its progress display and its result."""
 
 import json
 import random
@@ -15,34 +15,34 @@ if TYPE_CHECKING:
     from fencepost.lab.chaos.plan import Family
     from fencepost.lab.chaos.run import Progress
 
-#: Where there is no terminal to draw on, a line now and then.
+#: Without a terminal, progress is a line at this interval.
 LINE_INTERVAL_S = 10.0
 NEEDED = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
 
 
 @click.command()
-@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(1), help="How long to do harm.")
-@click.option("--seed", type=click.IntRange(0), help="Repeats the workload and the faults of a run.")
-@click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka that runs already: client and network faults only.")
+@click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(1), help="How long to inject faults.")
+@click.option("--seed", type=click.IntRange(0), help="Repeat the workload and the faults of an earlier run.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Use this cluster, with client and network faults only.")
 @click.option(
     "--kafka-lib",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Start Apache Kafka from the jars in DIR, so that its broker is killed and paused as well.",
+    help="Start Apache Kafka from the jars in DIR, and kill and pause its broker too.",
 )
-@click.option("--faults", default="kill,pause,net", show_default=True, help="Which faults, or none.")
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON on standard output.")
+@click.option("--faults", default="kill,pause,net", show_default=True, help="Kinds of faults, or none.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
     "--history",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the history there; otherwise it is kept only if something was found.",
+    help="Keep the history in DIR. Without it, the history is kept only if an anomaly was found.",
 )
 @click.option(
     "--check",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Only check a history that was kept.",
+    help="Only check the history in DIR.",
 )
 def chaos(
     seconds: float,
@@ -54,10 +54,10 @@ def chaos(
     history: Path | None,
     check: Path | None,
 ) -> None:
-    """Run producers, loops and readers under random faults, then check that every promise was kept.
+    """Run producers, loops and readers under random faults, then check Kafka's guarantees.
 
-    Without --bootstrap or --kafka-lib the broker is fencepost's own, with its data in a temporary directory.
-    Exits with 1 if something was found; then the history is kept, and the seed is printed.
+    Without --bootstrap or --kafka-lib a fencepost broker is started, with temporary data.
+    Exits with 1 if an anomaly was found. Then the history is kept, and the seed is printed.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def chaos(
     from fencepost.lab.chaos.run import Run, Settings, check_only
 
     if bootstrap and kafka_lib:
-        raise click.UsageError("--bootstrap and --kafka-lib exclude each other")
+        raise click.UsageError("use either --bootstrap or --kafka-lib, not both")
     try:
         if check is not None:
             result = check_only(check)
@@ -100,7 +100,7 @@ def _families(words: str) -> "frozenset[Family]":
     try:
         return frozenset(Family(word.strip()) for word in words.split(","))
     except ValueError as error:
-        raise click.UsageError(f"--faults: {error}; there are {', '.join(Family)}") from None
+        raise click.UsageError(f"--faults: {error}; choose from {', '.join(Family)}") from None
 
 
 def _see_what_is_installed() -> None:
@@ -108,11 +108,11 @@ def _see_what_is_installed() -> None:
 
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise click.ClickException(f"not installed: {', '.join(missing)}. pip install 'fencepost[chaos]' has them")
+        raise click.ClickException(f"not installed: {', '.join(missing)}. Run: pip install 'fencepost[chaos]'")
 
 
 class _Display:
-    """One line that is drawn over and over, or a line now and then."""
+    """One line that is redrawn; without a terminal, a new line at an interval."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()

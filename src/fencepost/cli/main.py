@@ -1,4 +1,4 @@
-"""The `fencepost` command. Only what it takes to read the arguments is imported before they are read."""
+"""The `fencepost` command. Until the arguments are read, it imports only what reading them takes."""
 
 import contextlib
 import importlib
@@ -11,11 +11,11 @@ import click
 from fencepost import __version__
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-#: Commands with modules of their own, `fencepost.cli.NAME`, imported when asked for; and what `-h` says of them.
+#: Commands in modules of their own, `fencepost.cli.NAME`, which are imported on use; and their line in `-h`.
 LATE = {
-    "chaos": "Run clients under random faults, then check every promise.",
-    "scenarios": "Play every failure that must do no harm, and tell what happened.",
-    "shop": "Purchases become invoices and shipments on Spark, exactly once: all of it in one command.",
+    "chaos": "Run clients under random faults, then check Kafka's guarantees.",
+    "scenarios": "Play failures that must do no harm, and show what happens.",
+    "shop": "Turn purchases into invoices and shipments on Spark, exactly once, in one command.",
     "verify": "Check the shop's result from outside.",
 }
 
@@ -47,15 +47,15 @@ def main() -> None:
 
 @main.command()
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 is all.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
 @click.option(
-    "--port", default=9092, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 takes a free one."
+    "--port", default=9092, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 for a free one."
 )
 @click.option(
-    "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A broker setting by Kafka's name. Repeatable."
+    "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A broker setting, by Kafka's name. Repeatable."
 )
 @click.option(
-    "--log-level", default="info", show_default=True, type=click.Choice(LOG_LEVELS), help="What is said on stderr."
+    "--log-level", default="info", show_default=True, type=click.Choice(LOG_LEVELS), help="Log level on stderr."
 )
 @click.option("--owner", type=int, hidden=True, help="The parent's process id: stop when it is gone.")
 @click.option("--temporary", is_flag=True, hidden=True, help="Remove DIR when the owner is gone.")
@@ -68,19 +68,19 @@ def up(
     owner: int | None,
     temporary: bool,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C.
+    """Run a broker until SIGTERM or Ctrl-C.
 
-    Data is kept in DIR, which is made if it is not there. Without DIR it is temporary and gone at exit.
+    Data is kept in DIR, which is created if needed. Without DIR, data is temporary and removed at exit.
     Once connections are accepted, the first line on standard output is "listening on HOST:PORT".
 
     \b
     Examples:
-      fencepost up                                  try it out on port 9092
+      fencepost up                                  temporary data, port 9092
       fencepost up ./data                           keep the data
       fencepost up --port 0                         a free port, for tests
       fencepost up ./data --set num.partitions=4 --set log.retention.hours=24
       fencepost up ./data --set log.flush.interval.messages=9223372036854775807
-                                                    faster; survives a killed process, not a power cut
+                                                    faster; data survives kill -9, but not a power failure
     """
     from fencepost.broker.settings import Settings
     from fencepost.errors import ConfigError

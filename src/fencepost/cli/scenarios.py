@@ -1,4 +1,4 @@
-"""`fencepost scenarios`: lists and plays the failures that must do no harm, and prints their stories."""
+"""`fencepost scenarios`: lists the failure scenarios, plays them and prints what happened."""
 
 import json
 import random
@@ -23,20 +23,20 @@ STYLES = {"right": "green", "wrong": "bold red", "broken": "bold red", "skipped"
 
 @click.group()
 def scenarios() -> None:
-    """Play every failure that must do no harm, and tell what happened step by step.
+    """Play failures that must do no harm, and show step by step what happens.
 
     \b
     Examples:
       fencepost scenarios ls
       fencepost scenarios run zombie
-      fencepost scenarios run 5 --kafka-lib .cache/kafka/lib     number 5 on a cluster of three Kafka nodes
+      fencepost scenarios run 5 --kafka-lib .cache/kafka/lib     number 5 on three Kafka nodes
       fencepost scenarios run --all --seed 7 --json
-      fencepost scenarios run --all --bootstrap localhost:9092   what does not harm the broker
+      fencepost scenarios run --all --bootstrap localhost:9092   all that leave the broker alone
     """
 
 
 @scenarios.command()
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ls(as_json: bool) -> None:
     """List the scenarios: number, name, what happens."""
     from fencepost.lab.scenarios.catalogue import scenarios as known
@@ -55,15 +55,15 @@ def ls(as_json: bool) -> None:
 @scenarios.command()
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--all", "play_all", is_flag=True, help="Play every scenario.")
-@click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka that runs already: nothing is done to it.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="Use this cluster. Its brokers are not killed or paused.")
 @click.option(
     "--kafka-lib",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Start Apache Kafka from the jars in DIR; three nodes of it for number 5.",
+    help="Start Apache Kafka from the jars in DIR, with three nodes for number 5.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Decides the random choices.")
-@click.option("--json", "as_json", is_flag=True, help="The stories as JSON on standard output.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the random choices.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
     names: tuple[str, ...],
     play_all: bool,
@@ -72,18 +72,18 @@ def run(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Play scenarios by NAME or number. Exits with 1 if one of them failed.
+    """Play scenarios by NAME or number. Exits with 1 if any of them failed.
 
-    Without --bootstrap or --kafka-lib the broker is fencepost's own, with its data in a temporary directory.
+    Without --bootstrap or --kafka-lib a fencepost broker is started, with temporary data.
     """
     from fencepost.lab.scenarios.catalogue import choose
     from fencepost.lab.scenarios.catalogue import scenarios as known
     from fencepost.lab.scenarios.play import Player, Settings
 
     if bootstrap and kafka_lib:
-        raise click.UsageError("--bootstrap and --kafka-lib exclude each other")
+        raise click.UsageError("use either --bootstrap or --kafka-lib, not both")
     if play_all == bool(names):
-        raise click.UsageError("name scenarios, or say --all")
+        raise click.UsageError("give the scenarios' names, or --all")
     _see_what_is_installed()
     chosen_seed = seed if seed is not None else random.SystemRandom().randrange(2**31)
     display = _Silent() if as_json else _Display()
@@ -105,7 +105,7 @@ def run(
 
 
 def _stop(number: int, frame: object) -> None:
-    """Told to end: everything that was started ends first."""
+    """Exit as an exception, so that everything that was started is stopped first."""
     sys.exit(128 + number)
 
 
@@ -114,11 +114,11 @@ def _see_what_is_installed() -> None:
 
     missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
     if missing:
-        raise click.ClickException(f"not installed: {', '.join(missing)}. pip install 'fencepost[shop]' has them")
+        raise click.ClickException(f"not installed: {', '.join(missing)}. Run: pip install 'fencepost[shop]'")
 
 
 def _lines(text: str) -> list[str]:
-    """Long facts are lists: broken where one of their items ends."""
+    """Long facts are lists, so lines are broken between items."""
     lines: list[str] = []
     for part in text.split("; "):
         if lines and len(lines[-1]) + len(part) < WIDTH:
@@ -129,7 +129,7 @@ def _lines(text: str) -> list[str]:
 
 
 class _Silent:
-    """For JSON: everything comes at the end."""
+    """For JSON, which is printed at the end."""
 
     def start(self, scenario: "Scenario") -> "Listener":
         return lambda item: None
@@ -140,7 +140,7 @@ class _Silent:
 
 
 class _Display(_Silent):
-    """A story as it happens: numbered steps, what was seen, checks. In colour on a terminal."""
+    """Shows steps, facts and checks as they happen, in colour on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -170,7 +170,7 @@ class _Display(_Silent):
         held = sum(check.holds for check in result.checks)
         words = {
             "right": f"{held} checks hold",
-            "wrong": f"{len(result.checks) - held} of {len(result.checks)} checks do not hold",
+            "wrong": f"{len(result.checks) - held} of {len(result.checks)} checks failed",
             "broken": f"could not be played: {result.reason}",
             "skipped": f"skipped: {result.reason}",
         }[result.ending.value]
@@ -184,7 +184,7 @@ class _Display(_Silent):
         self._print(", ".join(f"{count} {ending}" for ending, count in counts.items()) + f"; seed {seed}", "bold")
         for result in results:
             if result.failed:
-                self._print(f" ✗ {result.name}  again with: fencepost scenarios run {result.name} --seed {seed}")
+                self._print(f" ✗ {result.name}  run it again: fencepost scenarios run {result.name} --seed {seed}")
 
     def _print(self, text: str, style: Any = None) -> None:
         from rich.text import Text

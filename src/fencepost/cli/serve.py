@@ -1,7 +1,7 @@
 """Run one broker in this process until it is told to stop, or until its owner is gone.
 
-A broker that a program started belongs to that program (`fencepost.embedded`). It must not outlive it, whatever ends
-it, so the broker itself has to notice.
+A broker that a program started belongs to that program (`fencepost.embedded`) and must not outlive it. The program may
+be killed, so the broker itself has to notice.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ STDIN = 0
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The parent process, which holds the other end of standard input and writes nothing.
+    """The parent process. It holds the other end of standard input, and writes nothing to it.
 
-    Its end of the pipe closes with it, and also when it begins another program. But a fork of it may hold a copy,
-    so its being the parent counts as well: a process whose parent dies gets another.
+    Its end of the pipe closes when it ends or calls exec. A fork of it may hold a copy of that end, so the parent's
+    process id is compared too: a process whose parent dies gets another parent.
     """
 
     pid: int
@@ -43,14 +43,14 @@ class Owner:
 
     def is_gone(self) -> bool:
         stdin = select.poll()
-        stdin.register(STDIN, 0)  # POLLHUP is told in any case
+        stdin.register(STDIN, 0)  # POLLHUP is always reported
         return os.getppid() != self.pid or any(event & select.POLLHUP for _, event in stdin.poll(0))
 
 
 def serve(
     data_dir: Path, settings: Settings, host: str, port: int, *, log_level: str, owner: Owner | None
 ) -> str | None:
-    """Serve until a signal; None after an orderly end, else what went wrong, for a user to read."""
+    """Serve until a signal. Returns None after a clean stop, otherwise an error message for the user."""
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
@@ -61,7 +61,7 @@ def serve(
     except OSError as error:
         return _explain(error, data_dir, host, port)
     finally:
-        # Asked again here: an owner that has just told us to stop may have been killed since.
+        # Checked again here: the owner may have been killed since it told us to stop.
         if owner is not None and owner.takes_data_along and owner.is_gone():
             shutil.rmtree(data_dir, ignore_errors=True)
     return None
@@ -76,7 +76,7 @@ async def _serve(data_dir: Path, settings: Settings, host: str, port: int, owner
     try:
         await node.start()
     except BaseException:
-        with contextlib.suppress(Exception):  # what failed is the message, not that half a broker cannot stop
+        with contextlib.suppress(Exception):  # report why the start failed, not why the stop did
             await node.stop()
         raise
     if owner is not None:
@@ -89,14 +89,14 @@ async def _serve(data_dir: Path, settings: Settings, host: str, port: int, owner
 
 
 def _calm_garbage_collector() -> None:
-    """What was made at the start stays, and requests make few cycles: there is little to look for."""
+    """Collect less often: objects made at the start stay, and requests make few cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
 
 def _stop_once(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """The first signal stops in good order, the second at once."""
+    """The first signal stops cleanly, the second at once."""
     stop.set()
     for number in STOP_SIGNALS:
         loop.remove_signal_handler(number)
@@ -115,9 +115,9 @@ def _address(host: str, port: int) -> str:
 
 
 def _explain(error: OSError, data_dir: Path, host: str, port: int) -> str:
-    """An error of the system, said as what the user can change."""
+    """An error of the operating system, as a message about what the user can change."""
     if error.errno == errno.EADDRINUSE:
-        return f"{_address(host, port)} is in use by another process; choose another --port (0 takes a free one)"
+        return f"{_address(host, port)} is in use by another process; choose another --port (0 for a free one)"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EACCES) and error.filename is None:
         return f"cannot listen on {_address(host, port)}: {error.strerror}"
     if error.filename is not None:

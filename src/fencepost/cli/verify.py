@@ -29,7 +29,7 @@ SHOWN = 5
     show_default=True,
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="How long an invoice may be without its shipment: a commit reaches partitions one after the other.",
+    help="How long an invoice may lack its shipment. A commit reaches one partition after the other.",
 )
 def verify(bootstrap: str, group: str, as_json: bool, watch: bool, patience: float) -> None:
     """Check that every purchase has exactly one invoice and one shipment, and that there is nothing else.
