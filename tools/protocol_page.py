@@ -1,8 +1,8 @@
-"""Print docs/protocol.md: which APIs the broker serves, in which versions, straight from its handlers.
+"""Print docs/protocol.md: the APIs that the broker serves, with their versions, from its handlers.
 
     python tools/protocol_page.py > docs/protocol.md
 
-A test holds the page against what this prints.
+A test compares the page with this output.
 """
 
 import importlib
@@ -13,9 +13,9 @@ HEAD = """\
 # The protocol, API by API
 
 What ApiVersions announces comes from the handlers themselves (`src/fencepost/broker/handlers/`), and so does
-this page: `python tools/protocol_page.py > docs/protocol.md`. Whatever is not listed (SASL, ACL changes,
-quotas, the consumer protocol of KIP-848, share groups, telemetry, what brokers say to each other) is not announced,
-and a client that sends it all the same finds its connection closed and a line in the log.
+this page: `python tools/protocol_page.py > docs/protocol.md`. APIs that are not listed (SASL, ACL changes,
+quotas, the consumer protocol of KIP-848, share groups, telemetry, requests between brokers) are not announced.
+If a client sends one anyway, the broker closes the connection and logs it.
 
 | key | API | versions | what it does here |
 | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""AlterConfigs (33): give resources these settings and no others. Clients have had the incremental form since 2019."""
+"""AlterConfigs (33): replace all settings of resources. Clients have used the incremental form since 2019."""
 
 from collections import Counter
 from typing import Any

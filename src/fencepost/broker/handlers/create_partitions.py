@@ -1,4 +1,4 @@
-"""CreatePartitions (37): give topics more partitions, or only say whether they could have them."""
+"""CreatePartitions (37): add partitions to topics, or only check whether that is possible."""
 
 from collections import Counter
 from typing import Any

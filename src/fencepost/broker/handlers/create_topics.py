@@ -1,4 +1,4 @@
-"""CreateTopics (19): make topics, or only say whether they could be made. All of a request share one sync of the disk.
+"""CreateTopics (19): create topics, or only check whether that is possible. One sync of the disk per request.
 
 From version 5 on the answer says what was made: partitions, replicas, every setting in force; from 7 on the topic id.
 """

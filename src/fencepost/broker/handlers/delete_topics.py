@@ -1,4 +1,4 @@
-"""DeleteTopics (20): remove topics with all of their records. From version 6 on they may be named by id.
+"""DeleteTopics (20): delete topics with all their records, from version 6 on also by id.
 
 The topics of the coordinators cannot be deleted (Kafka lets its users): transactions and groups live in them.
 """

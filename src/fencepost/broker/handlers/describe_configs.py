@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): the settings in force of topics, the broker and its loggers, and where each value comes from.
+"""DescribeConfigs (32): the effective settings of topics, the broker and its loggers, and where each value comes from.
 
 No keys, or an empty list of them, asks for all. Version 3 brought types and documentation.
 """

@@ -1,4 +1,4 @@
-"""DescribeGroups (15): a group's state, and its members with what they subscribe to and were assigned.
+"""DescribeGroups (15): a group's state, and its members with their subscriptions and assignments.
 
 Of a group that does not exist it says that it is Dead, and from version 6 on also GROUP_ID_NOT_FOUND.
 """

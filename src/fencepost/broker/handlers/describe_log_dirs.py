@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): the data directory, what each partition takes of it and what is left on its disk."""
+"""DescribeLogDirs (35): the data directory, the size of each partition, and the free space on its disk."""
 
 import shutil
 from collections.abc import Iterable

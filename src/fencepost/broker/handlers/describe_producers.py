@@ -1,4 +1,4 @@
-"""DescribeProducers (61): who wrote to a partition, and since which offset whose transaction is open (KIP-664)."""
+"""DescribeProducers (61): the producers of a partition, and the start of their open transactions (KIP-664)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum (55): this broker is its own controller, the only voter on the changes in its catalogue.
+"""DescribeQuorum (55): this broker is its own controller, and the only voter.
 
 An offset of the metadata log is the number of a line in the catalogue.
 """

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (75): topics by name, a page at a time; a cursor says where the next page begins."""
+"""DescribeTopicPartitions (75): topics by name, one page at a time; a cursor marks the next page."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fetch (1): stored batches from an offset on, at once or when `min_bytes` are there or `max_wait_ms` is over.
+"""Fetch (1): stored batches from an offset on. Waits until there are `min_bytes`, at most `max_wait_ms`.
 
 read_committed ends at the LSO and names the aborted transactions of the range. From version 13 on topics are named by
 id. Sessions (version 7) are in `fetch_sessions`. At least one batch is returned even when it is larger than every

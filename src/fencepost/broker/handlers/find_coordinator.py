@@ -1,4 +1,4 @@
-"""FindCoordinator (10): who coordinates a group (type 0) or a transactional id (type 1). On one node: this one.
+"""FindCoordinator (10): the coordinator of a group (type 0) or a transactional id (type 1): always this node.
 
 Version 4 asks for many keys at once; the answer then lies in `coordinators` instead of the top level.
 """

@@ -1,5 +1,4 @@
-"""Heartbeat (12): a member is alive; it learns that the group rebalances. Static members name themselves from version
-3."""
+"""Heartbeat (12): a member is alive, and learns about rebalances. Static members send their instance id (version 3)."""
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode, KafkaError

@@ -1,4 +1,4 @@
-"""JoinGroup (11): become a member of a group, or take part in its next generation. Answered when that begins.
+"""JoinGroup (11): join a group, or its next generation. Answered when that generation begins.
 
 Version 1 brought a rebalance timeout of its own (before, the session timeout served), 4 ids that are handed out
 before one counts as a member (KIP-394), 5 static members (KIP-345), 9 a flag for a static leader that is back:

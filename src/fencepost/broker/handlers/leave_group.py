@@ -1,5 +1,5 @@
-"""LeaveGroup (13): take members out of a group. Up to version 2 one, by its id; from version 3 several, and static
-ones by their instance id alone, which is how an administrator removes them."""
+"""LeaveGroup (13): remove members from a group. Up to version 2 one, by its id. From version 3 several, and static ones
+by their instance id alone, as administrators do."""
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.group.requests import Leaver

@@ -1,4 +1,4 @@
-"""ListConfigResources (74): what has settings. Version 0 only knew client metrics, of which there are none here."""
+"""ListConfigResources (74): the resources that have settings. Version 0: only client metrics, none of which exist."""
 
 from fencepost.broker.config_resources import ResourceType
 from fencepost.broker.dispatch import Call, Response, handler

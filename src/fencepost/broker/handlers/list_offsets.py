@@ -1,4 +1,4 @@
-"""ListOffsets (2): the offset at a time, or one of the special times below. `read_committed` ends at the LSO.
+"""ListOffsets (2): the offset for a timestamp, or earliest, latest and the like. `read_committed` ends at the LSO.
 
 -1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest local (v8), -5 latest tiered (v9),
 -6 earliest pending upload (v11). There is no tiered storage here, so -4 is -2 and -5, -6 have no answer.

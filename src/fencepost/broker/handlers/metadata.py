@@ -1,4 +1,4 @@
-"""Metadata (3): the brokers, the topics and who leads their partitions. Creates topics on sight where that is allowed.
+"""Metadata (3): the brokers, the topics and their leaders. Creates unknown topics if that is allowed.
 
 Version 0 means "all topics" by an empty list, later ones by null. Version 10 brought topic ids, 12 the search by id
 alone.

@@ -1,4 +1,4 @@
-"""OffsetCommit (8): where a group has got to. Answered when durable.
+"""OffsetCommit (8): commit a group's offsets. Answered when durable.
 
 Versions 2 to 4 may ask for a retention time of their own; 7 names static members; from 9 on a group that does not
 exist is GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION; 10 names topics by id.

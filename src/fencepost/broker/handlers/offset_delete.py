@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forget committed offsets of a group, where no member of it subscribes to the topic."""
+"""OffsetDelete (47): delete committed offsets of a group, unless a member subscribes to the topic."""
 
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode, KafkaError

@@ -1,4 +1,4 @@
-"""OffsetFetch (9): what a group has committed, for some partitions or (from version 2) for all of them.
+"""OffsetFetch (9): a group's committed offsets, for some partitions or (from version 2) for all.
 
 From version 7 on one may require stable offsets: where a transaction is open the answer is UNSTABLE_OFFSET_COMMIT, to
 be asked again. Version 8 asks for many groups at once, 10 names topics by id.

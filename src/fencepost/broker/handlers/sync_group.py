@@ -1,4 +1,4 @@
-"""SyncGroup (14): the leader hands in who gets what, everyone is told their part. Answered when the leader has spoken.
+"""SyncGroup (14): the leader sends the assignments, every member gets its own. Answered when the leader has sent them.
 
 From version 5 on the member says which protocol it believes the group has chosen, so that a mistake is noticed.
 """
