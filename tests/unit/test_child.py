@@ -61,7 +61,7 @@ child.wait()
 """
     with Child(tmp_path / "log") as child:
         grandchild = int(child.start(python(code)).first_line(TIMEOUT_S) or "")
-        assert cmdline(grandchild) != b""
+        wait_until(lambda: cmdline(grandchild) != b"", "it runs")  # empty for a moment during exec
     wait_until(lambda: cmdline(grandchild) == b"", "it is gone")
 
 
