@@ -1,12 +1,12 @@
-# Everything that is done to this repository, by name. `make` alone lists it.
+# All tasks of this repository. `make` alone lists them.
 #
-# Only Python 3.11 or later with pip and PyPI is needed; Java 17 and Maven for `make compat` and `make bench`; uv for `make lock`.
+# They need Python 3.11 or later with pip and PyPI. `make compat` and `make bench` also need Java 17 and Maven, `make lock` needs uv.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-# More words for pytest, for instance: make test ARGS="-k compaction -x"
+# More arguments for pytest, for instance: make test ARGS="-k compaction -x"
 ARGS   ?=
 
 LOCKED := $(VENV)/.locked
@@ -15,17 +15,17 @@ KAFKA  := .cache/kafka/lib
 SPARK_KAFKA := .cache/spark-kafka/lib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint format check fuzz shop chaos kafka spark-kafka queries query-fuzz compat bench lock clean
+.PHONY: help setup test fast lint format check fuzz shop chaos kafka spark-kafka queries query-fuzz compat bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(READY) ## create .venv with everything locked, and fencepost itself in it
+setup: $(READY) ## create .venv with the locked packages and fencepost itself
 
 $(LOCKED): requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or later is needed; try: make setup PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV), Spark and a Java among it (1 GB): a few minutes, once"
+	@echo "installing into $(VENV), with Spark and a Java (1 GB): this takes a few minutes, once"
 	$(BIN)/python -m pip install --progress-bar on --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
@@ -33,11 +33,18 @@ $(READY): $(LOCKED) pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-shop: setup ## purchases become invoices and shipments on Spark, exactly once, and it is verified (ARGS="--purchases N …")
+shop: setup ## turn purchases into invoices and shipments on Spark, exactly once, and verify the result (ARGS="--purchases N …")
 	@$(BIN)/fencepost shop $(ARGS)
 
-test: setup ## unit, property, crash, foreign-client and Spark tests (Java comes with it where there is none)
+test: setup ## unit, property, crash, foreign-client and Spark tests (installs a Java if there is none)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# Left out: what starts Spark, brokers or other processes, compiles kernels, or tries thousands of random messages.
+NOT_FAST := spark test_embedded.py test_cli.py test_pytest_plugin.py test_child.py test_processes.py test_imports.py \
+	client/test_encode.py client/test_decode.py log/test_cleaner.py wire/test_messages.py
+
+fast: setup ## the unit tests that need no Spark and no broker: an answer in a minute
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/unit $(NOT_FAST:%=--ignore=tests/unit/%) $(ARGS)
 
 lint: setup ## ruff, formatting and types
 	$(BIN)/ruff check .
@@ -45,17 +52,17 @@ lint: setup ## ruff, formatting and types
 	$(BIN)/mypy --strict src
 	$(BIN)/mypy bench tools tests/fuzz tests/compat
 
-format: setup ## let ruff repair what it can
+format: setup ## let ruff fix and format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 check: lint ## what CI runs: lint, then the tests
 	@$(MAKE) --no-print-directory test
 
-fuzz: setup ## throw bytes at every decoder for a minute (SECONDS=60 SEED=…)
+fuzz: setup ## feed random bytes to every decoder for a minute (SECONDS=60 SEED=…)
 	$(BIN)/python -m tests.fuzz.decoders --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED))
 
-chaos: setup ## producers, loops and readers under random faults for ten minutes, then checked (SECONDS=600 SEED=…)
+chaos: setup ## run producers, loops and readers under random faults for ten minutes, then check (SECONDS=600 SEED=…)
 	$(BIN)/fencepost chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 kafka: $(KAFKA)/.fetched ## fetch Apache Kafka's jars from Maven into .cache/kafka
@@ -74,16 +81,16 @@ $(SPARK_KAFKA)/.fetched: tools/spark/pom.xml
 	mvn --batch-mode --quiet -f tools/spark/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA) -DincludeScope=runtime
 	@touch $@
 
-queries: setup ## every query people write, killed and restarted, against the same query as a batch (20 minutes)
+queries: setup ## all kinds of queries, killed and restarted, compared with the same query as a batch (20 minutes)
 	$(BIN)/python -m pytest -n $(JOBS) tests/spark/queries --all-queries $(ARGS)
 
-query-fuzz: setup ## random queries with random deaths against the same query as a batch (SECONDS=600 SEED=…)
+query-fuzz: setup ## random queries, killed at random, compared with the same query as a batch (SECONDS=600 SEED=…)
 	$(BIN)/python -m tests.spark.queries.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 compat: setup kafka spark-kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
 	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)
 
-bench: setup kafka spark-kafka ## side by side with Apache Kafka: speed, CPU, memory (an hour; ARGS=--quick ten minutes)
+bench: setup kafka spark-kafka ## compare with Apache Kafka: speed, CPU, memory (an hour; ARGS=--quick ten minutes)
 	$(BIN)/python -m bench.startup $(ARGS)
 	$(BIN)/python -m bench.recovery $(ARGS)
 	$(BIN)/python -m bench.produce $(ARGS)
@@ -96,11 +103,11 @@ UV := $(or $(shell command -v uv),$(wildcard $(BIN)/uv),uv)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-lock: ## write the lock files anew (needs uv; UPGRADE=1 takes newer versions)
+lock: ## write the lock files again (needs uv; UPGRADE=1 takes newer versions)
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml tools/build-requirements.in --extra dev --unsafe-package fencepost -o requirements-dev.lock
 	@! grep -nE '(https?|file)://|^--(index|extra-index|find-links)' requirements.lock requirements-dev.lock
 
-clean: ## remove what can be made again (not the fetched jars)
+clean: ## remove everything generated, except the fetched jars
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
