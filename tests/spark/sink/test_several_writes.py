@@ -167,7 +167,7 @@ def test_two_pipelines_may_be_written_in_one_function(
     first, second = writer_of(scene), writer_of(neighbour)
     run(here, scene, first, two_calls(first, second, scene))
     assert_complete(scene)
-    assert f"the sink's pipeline is '{neighbour.plan.pipeline}', and the source's option" in caplog.text
+    assert f"the sink's pipeline is '{neighbour.plan.pipeline}', but the source's option" in caplog.text
 
 
 def test_a_block_without_writes_is_a_batch_with_nothing_to_write(here: InProcess, make_small_scene: SmallScene) -> None:
