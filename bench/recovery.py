@@ -10,7 +10,7 @@ acknowledged record must be there.
 import time
 from dataclasses import dataclass, fields
 
-from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bench.harness import options as shared
@@ -59,12 +59,24 @@ def write(server: Server, partitions: int) -> float:
 
 
 def check(server: Server, partitions: int, records: int) -> None:
+    """Fail unless every partition has that many records. A Kafka that has just started refuses some of its
+    partitions for a moment (UNKNOWN_LEADER_EPOCH), so refusals are repeated until the deadline."""
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    wanted = {TopicPartition(TOPIC, partition): latest for partition in range(partitions)}
-    found = [future.result().offset for future in admin.list_offsets(wanted, request_timeout=WAIT_S).values()]
-    if min(found) < records:
-        raise RuntimeError(f"acknowledged records are lost: {found.count(records)} of {partitions} partitions have all")
+    missing = set(range(partitions))
+    deadline = time.monotonic() + WAIT_S
+    while missing:
+        wanted = {TopicPartition(TOPIC, partition): latest for partition in missing}
+        for asked, future in admin.list_offsets(wanted, request_timeout=WAIT_S).items():
+            try:
+                end = future.result().offset
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                continue
+            if end < records:
+                raise RuntimeError(f"partition {asked.partition} has {end} of {records} acknowledged records")
+            missing.discard(asked.partition)
 
 
 def measure(kind: str, partitions: int) -> Run:
