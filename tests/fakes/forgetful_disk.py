@@ -17,6 +17,7 @@ from typing import TypeVar
 from fencepost.errors import DataDirectoryLocked
 
 Buffer = bytes | bytearray | memoryview
+Change = tuple[int, bytes | None]  #: position and data, or a new size and None
 Item = TypeVar("Item")
 
 
@@ -30,8 +31,15 @@ class Inode:
 
     content: bytearray = field(default_factory=bytearray)
     stable: bytearray = field(default_factory=bytearray)
-    pending: list[tuple[int, bytes | None]] = field(default_factory=list)  #: (position, data) or (new size, None)
+    pending: list[Change] = field(default_factory=list)
     modified_ms: int = 0
+
+    def reach_platter(self, change: Change) -> None:
+        position, data = change
+        if data is None:
+            _truncate(self.stable, position)
+        else:
+            _write(self.stable, position, data)
 
 
 @dataclass(eq=False)
@@ -226,7 +234,7 @@ class ForgetfulDisk:
             parent.change(name, None)
 
     def fsync_dir(self, path: str) -> None:
-        self._syncing()
+        self.syncing()
         directory = self._directory(path)
         directory.stable = dict(directory.names)
         directory.pending.clear()
@@ -259,9 +267,7 @@ class ForgetfulDisk:
         self.open(path).inode.modified_ms = time_ms
 
     def syncing(self) -> None:
-        self._syncing()
-
-    def _syncing(self) -> None:
+        """Called before every sync."""
         self.changing()
         if self.fail_syncs:
             raise OSError(errno.EIO, "the disk is broken")
@@ -418,10 +424,7 @@ def _some(items: list[Item], rng: random.Random) -> list[Item]:
 def _forget_bytes(inode: Inode, rng: random.Random | None) -> None:
     if rng is not None:
         for position, data in _some(inode.pending, rng):
-            if data is None:
-                _truncate(inode.stable, position)
-            else:
-                _write(inode.stable, position, _torn(data, rng))
+            inode.reach_platter((position, None if data is None else _torn(data, rng)))
     inode.pending.clear()
     inode.content = bytearray(inode.stable)
 

@@ -11,19 +11,14 @@ MS = 1_000_000
 class Script:
     def __init__(self) -> None:
         self.ops: list[Op] = []
-        self._now_ns = 0
+        self.now_ns = 0
         self._numbers: dict[str, int] = {}
-        self._at_end: dict[str, dict[tuple[str, int], list[tuple[int, str]]]] = {}
 
     def log(self, process: str, function: Function, status: Status, *, incarnation: int = 1, **data: object) -> Op:
-        self._now_ns += MS
-        op = Op(self._now_ns, process, incarnation, function, status, data)
+        self.now_ns += MS
+        op = Op(self.now_ns, process, incarnation, function, status, data)
         self.ops.append(op)
         return op
-
-    @property
-    def now_ns(self) -> int:
-        return self._now_ns
 
     # -- writers -----------------------------------------------------------------------------------------------------
 
@@ -70,7 +65,7 @@ class Script:
         self.log(reader, Function.POLL, Status.OK, session=1, records=[[topic, partition, list(records)]])
 
     def watch(self, group: str, *offsets: tuple[str, int, int]) -> None:
-        began = self._now_ns + 1
+        began = self.now_ns + 1
         self.log("w1", Function.COMMITTED, Status.OK, group=group, began=began, offsets=[list(o) for o in offsets])
 
     def drain(

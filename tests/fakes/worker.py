@@ -6,6 +6,15 @@ from collections.abc import Callable
 from typing import Any, cast
 
 
+def error_of(work: Callable[[], None]) -> BaseException | None:
+    """What the work raises, if anything."""
+    try:
+        work()
+    except Exception as raised:
+        return raised
+    return None
+
+
 class _StandIn:
     """What a future asks of the loop that it belongs to."""
 
@@ -48,12 +57,7 @@ class ManualWorker:
     def work(self) -> None:
         """Run the oldest submitted work and tell the loop of it."""
         work, done = self._submitted.popleft()
-        error: BaseException | None = None
-        try:
-            work()
-        except Exception as raised:
-            error = raised
-        done(error)
+        done(error_of(work))
 
     def run(self) -> None:
         """Until nothing is left to do."""
@@ -76,14 +80,8 @@ class LoopWorker:
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         def run() -> None:
-            if self.is_dead:
-                return
-            error: BaseException | None = None
-            try:
-                work()
-            except Exception as raised:
-                error = raised
-            done(error)
+            if not self.is_dead:
+                done(error_of(work))
 
         if self.holds:
             self._held.append(run)

@@ -23,11 +23,6 @@ class UnreliableFile(ForgetfulFile):
             pending.clear()
             raise
         covered = len(pending)
-        for position, data in pending[:covered]:
-            content = self.inode.stable
-            size = position if data is None else max(len(content), position + len(data))
-            del content[size:]
-            content.extend(bytes(size - len(content)))
-            if data is not None:
-                content[position : position + len(data)] = data
+        for change in pending[:covered]:
+            self.inode.reach_platter(change)
         del pending[:covered]

@@ -1,7 +1,7 @@
 """A whole broker in one process, without sockets, threads or real time, driven from a seed.
 
     python -m tests.simulation --seed 7            play one history and print it
-    python -m tests.simulation --histories 2000    look for a seed that breaks something; says how many per minute
+    python -m tests.simulation --histories 2000    look for a seed that breaks something, on all cores
 
 A history is one run: some producers write transactions through a network that delays, loses and repeats their requests;
 a reader looks on; the machine is switched off, killed and restarted in between, with a disk that forgets what was not

@@ -7,7 +7,9 @@ import asyncio
 import itertools
 import random
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from fencepost.clock import ManualClock, pause
@@ -61,17 +63,23 @@ class Notes:
         self.lines.append(f"{self._clock.now_ms() - self._start_ms:6d} {who} {what}")
 
 
+@dataclass
 class Client:
     """One connection at a time, one request at a time."""
 
-    def __init__(self, name: str, network: Network, clock: ManualClock, loop: Loop, rng: random.Random) -> None:
-        self.name = name
-        self._network = network
-        self._clock = clock
-        self._loop = loop
-        self._rng = rng
+    name: str
+    network: Network
+    clock: ManualClock
+    loop: Loop
+    rng: random.Random
+    notes: Notes
+
+    def __post_init__(self) -> None:
         self._ids = itertools.count(1)
         self._link: Link | None = None
+
+    async def pause(self, longest_ms: int, shortest_ms: int = 0) -> None:
+        await pause(self.clock, self.rng.randint(shortest_ms, longest_ms))
 
     async def ask(self, key: int, fields: Mapping[str, Any]) -> Message:
         """Until there is an answer."""
@@ -82,9 +90,11 @@ class Client:
                 body = skip_tags(frame, 4) if VERSIONS[key] in response.flexible else 4
                 return response.decode(VERSIONS[key], memoryview(frame), body)
             self.hang_up()
-            await pause(self._clock, self._rng.randint(10, 200))
+            await self.pause(200, 10)
 
-    async def ask_until(self, key: int, fields: Mapping[str, Any], code_of: Any) -> Message:
+    async def ask_until(
+        self, key: int, fields: Mapping[str, Any], code_of: Callable[[Message], int] = attrgetter("error_code")
+    ) -> Message:
         """Until the answer is not one of those that say "later"; Refused if it is an error."""
         while True:
             answer = await self.ask(key, fields)
@@ -93,7 +103,7 @@ class Client:
                 return answer
             if code not in RETRIABLE:
                 raise Refused(code)
-            await pause(self._clock, self._rng.randint(10, 100))
+            await self.pause(100, 10)
 
     def hang_up(self) -> None:
         if self._link is not None:
@@ -102,22 +112,28 @@ class Client:
 
     async def ask_once(self, key: int, fields: Mapping[str, Any]) -> bytes | None:
         """The bytes of the answer, None when there is none."""
-        answered: asyncio.Future[bytes | None] = self._loop.create_future()
+        answered: asyncio.Future[bytes | None] = self.loop.create_future()
 
         def settle(frame: bytes | None) -> None:
             if not answered.done():
                 answered.set_result(frame)
 
         frame = _request(key, next(self._ids), fields)
-        self._link = self._link or self._network.connect()
+        self._link = self._link or self.network.connect()
         self._link.listen(settle, lambda: settle(None))
         self._link.send(frame)
-        self._network.repeat(frame)
-        patience = self._clock.call_later(self._rng.randint(1_600, 3_000), lambda: settle(None))
+        self.network.repeat(frame)
+        patience = self.clock.call_later(self.rng.randint(1_600, 3_000), lambda: settle(None))
         try:
             return await answered
         finally:
             patience.cancel()
+
+
+def offset_code(answer: Message) -> int:
+    """The code of the one partition whose offset was committed."""
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
 
 
 def _request(key: int, correlation_id: int, fields: Mapping[str, Any]) -> bytes:

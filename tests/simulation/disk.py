@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.fakes.forgetful_disk import Buffer, ForgetfulDisk, ForgetfulFile, Inode, _truncate, _write
+from tests.fakes.forgetful_disk import Buffer, Change, ForgetfulDisk, ForgetfulFile, Inode
 
 #: The changes since a piece of work was handed to the worker, by file.
-Missed = dict[Inode, list[tuple[int, bytes | None]]]
+Missed = dict[Inode, list[Change]]
 
 
 class SlowDisk(ForgetfulDisk):
@@ -42,7 +42,7 @@ class SlowDisk(ForgetfulDisk):
         for missed in self._handed_over.values():
             missed.setdefault(inode, []).append(inode.pending[-1])
 
-    def missed(self, inode: Inode) -> list[tuple[int, bytes | None]]:
+    def missed(self, inode: Inode) -> list[Change]:
         return self._missed.get(inode, [])
 
 
@@ -66,11 +66,8 @@ class SlowFile(ForgetfulFile):
         self._disk.syncing()
         left = []
         for change in self.inode.pending:
-            position, data = change
             if any(change is one for one in missed):
                 left.append(change)
-            elif data is None:
-                _truncate(self.inode.stable, position)
             else:
-                _write(self.inode.stable, position, data)
+                self.inode.reach_platter(change)
         self.inode.pending[:] = left

@@ -32,6 +32,7 @@ class History:
     lines: list[str]
     violations: list[str]
     stored: bytes  #: a digest of the disk at the end
+    transactions: int  #: begun by producers
 
     @property
     def digest(self) -> str:
@@ -55,7 +56,7 @@ class World:
         self.producers: list[Producer] = []
 
     def client(self, name: str) -> Client:
-        return Client(name, self.network, self.clock, self.loop, self.rng)
+        return Client(name, self.network, self.clock, self.loop, self.rng, self.notes)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run the world until `work` is done."""
@@ -76,19 +77,18 @@ class World:
         await create_topic(self.client("admin"), TOPIC, PARTITIONS)
         follower = Reader(self.client("follower"))
         following = self.loop.create_task(follower.follow())
-        plain = Plain(self.client("w"), self.rng)
-        work = [self.loop.create_task(self._accidents()), self.loop.create_task(plain.run(self.notes, self.clock))]
+        plain = Plain(self.client("w"))
+        work = [self.loop.create_task(self._accidents()), self.loop.create_task(plain.run())]
         ownership = Ownership()
         for index in range(self.rng.choice((0, 0, 2, 3))):
-            member = Member(f"m{index}", self.client(f"m{index}"), ownership, self.rng)
-            work.append(self.loop.create_task(member.run(self.notes, self.clock)))
+            member = Member(self.client(f"m{index}"), ownership)
+            work.append(self.loop.create_task(member.run()))
         for index in range(self.rng.randint(1, 2)):
             for incarnation in range(self.rng.randint(1, 2)):
-                client = self.client(f"p{index}")
-                producer = Producer(client, f"p{index}", incarnation, index, self.rng)
-                producer.dies_when_ending = 0.3 if self._at is None else 1.0
+                dies_when_ending = 0.3 if self._at is None else 1.0
+                producer = Producer(self.client(f"p{index}"), incarnation, index, dies_when_ending)
                 self.producers.append(producer)
-                work.append(self.loop.create_task(self._produce(producer)))
+                work.append(self.loop.create_task(producer.run()))
         for task in work:
             await task
         await pause(self.clock, 3 * TIMEOUT_MS)
@@ -107,16 +107,11 @@ class World:
         self.notes.add("offsets", f"{offsets} {plain_offset} {members}")
         return Remains(reader, offsets, plain_offset, generations, await reader.topics())
 
-    async def _produce(self, producer: Producer) -> None:
-        # A successor begins while its predecessor may still be at work.
-        await pause(self.clock, producer.incarnation * self.rng.randint(0, 5_000))
-        await producer.run(self.notes, self.clock)
-
     async def _accidents(self) -> None:
         """The machine's fate until the world heals."""
         end_ms = self.clock.now_ms() + HEAL_MS
         accidents: list[Callable[[], None]] = [
-            self._power_loss, self._power_loss_soon, self._power_loss_at_step, self._kill, self._restart,
+            self.machine.lose_power, self._power_loss_soon, self._power_loss_at_step, self._kill, self._restart,
         ]  # fmt: skip
         for _ in range(self.rng.choice((0, 1, 2, 3, 4)) if self._at is None else 0):
             # Most of what happens happens early, and again after each start.
@@ -139,9 +134,6 @@ class World:
         while not self.machine.is_up:
             self.machine.start()
             self.notes.add("machine", f"starts for the {self.machine.lives}. time")
-
-    def _power_loss(self) -> None:
-        self.machine.lose_power()
 
     def _power_loss_soon(self) -> None:
         """In the middle of what it does: before the n-th change of the disk from now on."""
@@ -167,7 +159,8 @@ def play(seed: int, at: Step | None = None) -> History:
             found = world.run(world.play())
         except Exception as error:
             found = [f"the history ended with {error!r}"]
-        history = History(seed, world.notes.lines, found + complaints, world.machine.disk.digest())
+        begun = sum(len(producer.written) for producer in world.producers)
+        history = History(seed, world.notes.lines, found + complaints, world.machine.disk.digest(), begun)
         world.machine.close()
         world.loop.close()
         return history

@@ -16,6 +16,7 @@ from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
 from fencepost.clock import Handle, ManualClock
 from fencepost.coordinator.txn.steps import Step, StepHook
+from tests.fakes.worker import error_of
 from tests.simulation.disk import SlowDisk
 
 DATA = "/data"
@@ -143,7 +144,9 @@ class DelayedWorker:
 
         def run() -> None:
             with self._disk.carry_out(missed):
-                self._run(work, done)
+                error = error_of(work)
+            # In a turn of its own: the power may have been lost during the work.
+            self._loop.call_soon(done, error)
 
         self._clock.call_later(self._rng.randint(0, self._rng.choice(SYNC_MS)), run)
 
@@ -151,15 +154,6 @@ class DelayedWorker:
 
     def create_future(self) -> "asyncio.Future[None]":
         return self._loop.create_future()
-
-    def _run(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except Exception as raised:
-            error = raised
-        # In a turn of its own: the power may have been lost during the work.
-        self._loop.call_soon(done, error)
 
 
 class Life:

@@ -1,9 +1,8 @@
 """Members of a consumer group: they join, are given partitions, commit their offsets, and leave or vanish."""
 
-import random
 from collections.abc import Iterator
 
-from fencepost.clock import ManualClock, pause
+from fencepost.client.raw import offset_topics
 from fencepost.errors import ErrorCode
 from fencepost.wire.codec import Message
 from tests.simulation.clients import (
@@ -17,8 +16,8 @@ from tests.simulation.clients import (
     SYNC_GROUP,
     TOPIC,
     Client,
-    Notes,
     Refused,
+    offset_code,
 )
 
 SESSION_MS = 1_500
@@ -58,23 +57,23 @@ class Ownership:
 
 
 class Member:
-    def __init__(self, name: str, client: Client, ownership: Ownership, rng: random.Random) -> None:
-        self._name = name
+    def __init__(self, client: Client, ownership: Ownership) -> None:
         self._client = client
         self._ownership = ownership
-        self._rng = rng
+        self._rng = client.rng
         self._id = ""
         self._generation = -1
 
-    async def run(self, notes: Notes, clock: ManualClock) -> None:
-        await pause(clock, self._rng.randint(0, 3_000))
+    async def run(self) -> None:
+        name, notes = self._client.name, self._client.notes
+        await self._client.pause(3_000)
         for _ in range(self._rng.randint(1, 4)):
             try:
                 owned = await self._join()
-                notes.add(self._name, f"owns {list(owned)} in generation {self._generation}")
-                await self._work(owned, clock)
+                notes.add(name, f"owns {list(owned)} in generation {self._generation}")
+                await self._work(owned)
             except Refused as refusal:
-                notes.add(self._name, f"is told {refusal.code.name}")
+                notes.add(name, f"is told {refusal.code.name}")
                 if refusal.code is ErrorCode.UNKNOWN_MEMBER_ID:
                     self._id = ""
         if self._rng.random() < 0.5 and self._id:
@@ -109,27 +108,21 @@ class Member:
                 "protocol_name": "range",
                 "assignments": [{"member_id": one, "assignment": share} for one, share in shares.items()],
             },
-            lambda answer: answer.error_code,
         )
         self._ownership.owns(joined, synced.assignment)
         return bytes(synced.assignment)
 
-    async def _work(self, owned: bytes, clock: ManualClock) -> None:
+    async def _work(self, owned: bytes) -> None:
         for offset in range(self._rng.randint(1, 4)):
             for partition in owned:
                 await self._commit(partition, offset)
-            await pause(clock, self._rng.randint(0, 800))
-            fields = {**self._who(), "generation_id": self._generation}
-            await self._client.ask_until(HEARTBEAT, fields, lambda answer: answer.error_code)
+            await self._client.pause(800)
+            await self._client.ask_until(HEARTBEAT, {**self._who(), "generation_id": self._generation})
 
     async def _commit(self, partition: int, offset: int) -> None:
-        entry = {"partition_index": partition, "committed_offset": offset, "committed_metadata": str(self._generation)}
-        fields = {
-            **self._who(),
-            "generation_id_or_member_epoch": self._generation,
-            "topics": [{"name": TOPIC, "partitions": [entry]}],
-        }
-        await self._client.ask_until(OFFSET_COMMIT, fields, lambda answer: answer.topics[0].partitions[0].error_code)
+        topics = offset_topics({(TOPIC, partition): offset}, str(self._generation))
+        fields = {**self._who(), "generation_id_or_member_epoch": self._generation, "topics": topics}
+        await self._client.ask_until(OFFSET_COMMIT, fields, offset_code)
         newest = self._ownership.committed.get(partition, -1)
         self._ownership.committed[partition] = max(newest, self._generation)
 

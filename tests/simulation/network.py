@@ -34,7 +34,7 @@ class Faults:
 
 class Network:
     def __init__(self, clock: ManualClock, machine: Machine, faults: Faults, rng: random.Random) -> None:
-        self._clock = clock
+        self.clock = clock
         self._machine = machine
         self._faults = faults
         self._rng = rng
@@ -54,13 +54,7 @@ class Network:
         """Perhaps: a copy of a request arrives once more, much later, and nobody reads the answer."""
         if self._rng.random() < self._faults.repeated:
             delay_ms = self._rng.randint(0, REPEATED_AFTER_MS)
-            self._clock.call_later(delay_ms, lambda: self.connect().send(frame))
-
-    def later(self, delay_ms: float, callback: Callable[[], None]) -> None:
-        self._clock.call_later(delay_ms, callback)
-
-    def now_ms(self) -> int:
-        return self._clock.monotonic_ms()
+            self.clock.call_later(delay_ms, lambda: self.connect().send(frame))
 
 
 class Link:
@@ -78,7 +72,7 @@ class Link:
         self._to_client = bytearray()
         self._free_ms = [0, 0]  # when the last message of each direction arrives
         if life is None:
-            network.later(network.latency_ms(), self._break)
+            self._break_soon()
 
     # -- the client's side
 
@@ -92,9 +86,9 @@ class Link:
         if not self._is_open:
             return
         if self._network.breaks():
-            self._network.later(self._network.latency_ms(), self._break)
-            return
-        self._travel(0, lambda: self._arrive(frame))
+            self._break_soon()
+        else:
+            self._travel(0, lambda: self._arrive(frame))
 
     def close(self) -> None:
         """The client hangs up. What it sent still arrives."""
@@ -104,9 +98,9 @@ class Link:
     # -- on the way
 
     def _travel(self, direction: int, arrive: Callable[[], None]) -> None:
-        now_ms = self._network.now_ms()
+        now_ms = self._network.clock.monotonic_ms()
         self._free_ms[direction] = max(self._free_ms[direction], now_ms + self._network.latency_ms())
-        self._network.later(self._free_ms[direction] - now_ms, arrive)
+        self._network.clock.call_later(self._free_ms[direction] - now_ms, arrive)
 
     def _arrive(self, data: bytes) -> None:
         if not self._is_open or self._life is None or self._life.loop.is_dead():
@@ -128,6 +122,9 @@ class Link:
             room[:count] = self._to_broker[:count]
             del self._to_broker[:count]
             self._connection.buffer_updated(count)
+
+    def _break_soon(self) -> None:
+        self._network.clock.call_later(self._network.latency_ms(), self._break)
 
     def _break(self) -> None:
         if not self._is_open:
@@ -156,7 +153,7 @@ class Link:
         if self._life is None or self._life.loop.is_dead():
             return
         if self._network.breaks():
-            self._network.later(self._network.latency_ms(), self._break)
+            self._break_soon()
         else:
             self._travel(1, lambda: self._take(data))
 

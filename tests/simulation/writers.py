@@ -4,11 +4,11 @@ They speak the second transaction protocol (KIP-890), because the first one cann
 """
 
 import enum
-import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.clock import ManualClock, pause
+from fencepost.client.raw import offset_topics
+from fencepost.clock import pause
 from fencepost.errors import ErrorCode
 from fencepost.wire.codec import Message
 from fencepost.wire.records import Record, encode_batch
@@ -25,8 +25,8 @@ from tests.simulation.clients import (
     TOPIC,
     TXN_OFFSET_COMMIT,
     Client,
-    Notes,
     Refused,
+    offset_code,
 )
 
 
@@ -55,31 +55,34 @@ class Written:
 
 
 class Producer:
-    """One incarnation of a transactional id."""
+    """One incarnation of a transactional id, which is the client's name."""
 
-    def __init__(self, client: Client, transactional_id: str, incarnation: int, index: int, rng: random.Random) -> None:
+    def __init__(self, client: Client, incarnation: int, index: int, dies_when_ending: float) -> None:
         self._client = client
-        self.transactional_id = transactional_id
+        self._rng = client.rng
+        self.transactional_id = client.name
         self.incarnation = incarnation
         self.index = index
-        self._rng = rng
+        self._dies_when_ending = dies_when_ending
         self._producer = (-1, -1)
-        self.dies_when_ending = 0.0
         self.written: list[Written] = []
         #: What the first answer gave it, and when. Of two incarnations the one with the higher epoch is the successor.
         self.epoch = (-1, -1)
         self.initialised_ms = -1
 
-    async def run(self, notes: Notes, clock: ManualClock) -> None:
-        who = f"{self.transactional_id}/{self.incarnation}"
+    async def run(self) -> None:
+        # A successor begins while its predecessor may still be at work.
+        await pause(self._client.clock, self.incarnation * self._rng.randint(0, 5_000))
+        who, notes = f"{self.transactional_id}/{self.incarnation}", self._client.notes
         try:
-            await self._init()
-            self.epoch, self.initialised_ms = self._producer, clock.now_ms()
+            fields = {"transactional_id": self.transactional_id, "transaction_timeout_ms": TIMEOUT_MS}
+            self._became(await self._client.ask_until(INIT_PRODUCER_ID, fields))
+            self.epoch, self.initialised_ms = self._producer, self._client.clock.now_ms()
             notes.add(who, f"is {self._producer[0]}:{self._producer[1]}")
             for number in range(self._rng.randint(1, 3)):
                 transaction = Written(self.transactional_id, self.incarnation, number)
                 self.written.append(transaction)
-                if not await self._write(transaction, clock):
+                if not await self._write(transaction):
                     notes.add(who, f"{number} goes silent")
                     return
                 notes.add(who, f"{number} {transaction.outcome.value}")
@@ -88,12 +91,10 @@ class Producer:
         finally:
             self._client.hang_up()
 
-    async def _init(self) -> None:
-        fields = {"transactional_id": self.transactional_id, "transaction_timeout_ms": TIMEOUT_MS}
-        answer = await self._client.ask_until(INIT_PRODUCER_ID, fields, lambda answer: answer.error_code)
+    def _became(self, answer: Message) -> None:
         self._producer = (answer.producer_id, answer.producer_epoch)
 
-    async def _write(self, transaction: Written, clock: ManualClock) -> bool:
+    async def _write(self, transaction: Written) -> bool:
         """False when the client dies: with the transaction open, or while it is being ended."""
         for partition in sorted(self._rng.sample(range(PARTITIONS), self._rng.randint(1, PARTITIONS))):
             for sequence in range(self._rng.randint(1, 2)):
@@ -101,19 +102,17 @@ class Producer:
             if self._rng.random() < 0.05:
                 return False
             if self._rng.random() < 0.1:
-                await pause(clock, self._rng.randint(0, 2 * TIMEOUT_MS))
+                await self._client.pause(2 * TIMEOUT_MS)
         if self._rng.random() < 0.5:
             await self._commit_offset(transaction)
         commits = self._rng.random() < 0.7
         transaction.outcome = Outcome.COMMITTING if commits else Outcome.ABORTING
-        transaction.commit_sent_ms = clock.now_ms()
-        if self._rng.random() < self.dies_when_ending:
-            await self._client.ask_once(END_TXN, {**self._fields(), "committed": commits})
+        transaction.commit_sent_ms = self._client.clock.now_ms()
+        fields = {**self._fields(), "committed": commits}
+        if self._rng.random() < self._dies_when_ending:
+            await self._client.ask_once(END_TXN, fields)
             return False
-        answer = await self._client.ask_until(
-            END_TXN, {**self._fields(), "committed": commits}, lambda answer: answer.error_code
-        )
-        self._producer = (answer.producer_id, answer.producer_epoch)
+        self._became(await self._client.ask_until(END_TXN, fields))
         if commits:
             transaction.outcome = Outcome.COMMITTED
         return True
@@ -125,11 +124,8 @@ class Producer:
 
     async def _commit_offset(self, transaction: Written) -> None:
         offset = transaction.incarnation * 1000 + transaction.number
-        partition = {"partition_index": self.index, "committed_offset": offset, "committed_metadata": ""}
-        fields = {**self._fields(), "group_id": GROUP, "topics": [{"name": TOPIC, "partitions": [partition]}]}
-        await self._client.ask_until(
-            TXN_OFFSET_COMMIT, fields, lambda answer: answer.topics[0].partitions[0].error_code
-        )
+        fields = {**self._fields(), "group_id": GROUP, "topics": offset_topics({(TOPIC, self.index): offset})}
+        await self._client.ask_until(TXN_OFFSET_COMMIT, fields, offset_code)
         transaction.offset = offset
 
     def _fields(self) -> dict[str, Any]:
@@ -142,18 +138,17 @@ class Plain:
 
     PARTITION = 0
 
-    def __init__(self, client: Client, rng: random.Random) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._rng = rng
+        self._rng = client.rng
         self.values: list[bytes] = []
         self.offsets: list[int] = []
         self.topics: list[str] = []
 
-    async def run(self, notes: Notes, clock: ManualClock) -> None:
+    async def run(self) -> None:
         """Nothing of this may ever be refused."""
-        answer = await self._client.ask_until(
-            INIT_PRODUCER_ID, {"transactional_id": None, "transaction_timeout_ms": 0}, lambda answer: answer.error_code
-        )
+        fields = {"transactional_id": None, "transaction_timeout_ms": 0}
+        answer = await self._client.ask_until(INIT_PRODUCER_ID, fields)
         producer = (answer.producer_id, answer.producer_epoch)
         for number in range(self._rng.randint(1, 6)):
             value = f"w/{number}".encode()
@@ -164,18 +159,13 @@ class Plain:
             if self._rng.random() < 0.2:
                 await create_topic(self._client, f"new-{number}", 1)
                 self.topics.append(f"new-{number}")
-            await pause(clock, self._rng.randint(0, 300))
-        notes.add("w", f"wrote {len(self.values)}, committed {self.offsets}, created {self.topics}")
+            await self._client.pause(300)
+        self._client.notes.add("w", f"wrote {len(self.values)}, committed {self.offsets}, created {self.topics}")
         self._client.hang_up()
 
     async def _commit(self, offset: int) -> None:
-        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
-        topics = [{"name": TOPIC, "partitions": [partition]}]
-        await self._client.ask_until(
-            OFFSET_COMMIT,
-            {"group_id": PLAIN_GROUP, "topics": topics},
-            lambda answer: answer.topics[0].partitions[0].error_code,
-        )
+        fields = {"group_id": PLAIN_GROUP, "topics": offset_topics({(TOPIC, 0): offset})}
+        await self._client.ask_until(OFFSET_COMMIT, fields, offset_code)
         self.offsets.append(offset)
 
 
