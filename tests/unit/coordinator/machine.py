@@ -16,7 +16,7 @@ from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log import cleaner
 from fencepost.log.origin import Origin
 from fencepost.log.partition import PartitionLog
-from fencepost.wire.records import Record, decode_batch, decode_marker, encode_batch
+from fencepost.wire.records import Record, encode_batch
 from tests.fakes.forgetful_disk import ForgetfulDisk
 from tests.fakes.worker import LoopWorker
 
@@ -98,33 +98,6 @@ def write(log: PartitionLog, producer_id: int, epoch: int, value: bytes = b"v") 
         [Record(b"k", value, 0)], producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional=True
     )
     return log.append(batch, Origin.COORDINATOR).base_offset
-
-
-def markers(log: PartitionLog, producer_id: int) -> list[tuple[int, bool]]:
-    """Epoch and outcome of every marker for this producer."""
-    return [
-        (header.producer_epoch, marker.commit)
-        for header, batch in log.replay(0)
-        if header.is_control and header.producer_id == producer_id and (marker := decode_marker(batch)) is not None
-    ]
-
-
-def outcomes(log: PartitionLog) -> dict[bytes, str]:
-    """What a reader makes of every value: open, committed or aborted."""
-    pending: dict[int, list[bytes]] = {}
-    seen: dict[bytes, str] = {}
-    for header, batch in log.replay(0):
-        if header.is_control:
-            marker = decode_marker(batch)
-            assert marker is not None
-            for value in pending.pop(header.producer_id, []):
-                seen[value] = "committed" if marker.commit else "aborted"
-            continue
-        for record in decode_batch(batch, header):
-            assert record.value is not None
-            pending.setdefault(header.producer_id, []).append(record.value)
-            seen[record.value] = "open"
-    return seen
 
 
 async def settle(turns: int = 100) -> None:

@@ -5,27 +5,23 @@ id, KIP-1152) is not offered: it needs RE2, because Python's own engine can take
 """
 
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.coordinator.txn.listing import Filter
+from fencepost.coordinator.txn.states import BY_LABEL
 from fencepost.errors import ErrorCode
 
 
 @handler(66, versions=(0, 1))
 def list_transactions(call: Call) -> Response:
     request = call.request
-    which = Filter(
-        states=request.state_filters,
-        producer_ids=frozenset(request.producer_id_filters),
-        longer_than_ms=request.duration_filter,
-    )
+    states, producer_ids = request.state_filters, frozenset(request.producer_id_filters)
     return {
         "error_code": ErrorCode.NONE,
-        "unknown_state_filters": which.unknown_states,
+        "unknown_state_filters": [state for state in states if state not in BY_LABEL],
         "transaction_states": [
             {
                 "transactional_id": transaction.transactional_id,
                 "producer_id": transaction.producer_id,
                 "transaction_state": transaction.state.label,
             }
-            for transaction in call.broker.transactions.list(which)
+            for transaction in call.broker.transactions.list(states, producer_ids, request.duration_filter)
         ],
     }

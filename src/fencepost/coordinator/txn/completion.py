@@ -1,17 +1,16 @@
 """Carries out what PREPARE_COMMIT and PREPARE_ABORT decided: markers to every partition, then the COMPLETE record.
 
-Exactly one run per transactional id is under way at a time, and while it is, the id's state is PREPARE_*: no request
-changes it then, all of them wait or are refused (see `decide`). That is what keeps two requests for one id apart,
-without a lock: a decision and its record are one step on the event loop, and the only thing that takes longer owns
-the state as long.
+At most one run per transactional id is under way. Until it is over, the id's state is PREPARE_*, and requests wait or
+are refused (see `decide`). So two requests for one id need no lock: a decision and its record are one step on the event
+loop, and a run, which takes longer, owns the state.
 
-The order that makes every instant safe to be killed in:
+The broker may be killed at any instant because of this order:
 
-1. PREPARE is durable before the first marker is appended: a marker is never seen of an outcome that could be forgotten.
-2. Every marker is durable before COMPLETE is appended: no transaction is forgotten that a partition still holds open.
-3. A run that is repeated after a crash appends markers again. To a partition that has its marker a second is nothing.
+1. PREPARE is durable before the first marker is appended, so no reader sees an outcome that could be lost.
+2. Every marker is durable before COMPLETE is appended, so no partition holds open what the coordinator has forgotten.
+3. A run that is repeated after a crash appends markers again. A partition ignores a second marker.
 
-A disk that fails is tried again for as long as it takes, with growing pauses. Other transactions do not notice.
+A disk that fails is tried again until it works, with growing pauses. Other transactions are not affected.
 """
 
 import asyncio
@@ -33,10 +32,10 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_MS = 100
 LONGEST_PAUSE_MS = 10_000
-#: Appending to this many partitions takes a few milliseconds; then others on the event loop get their turn.
+#: Appending to this many partitions takes a few milliseconds. Then others on the event loop get their turn.
 MARKERS_PER_TURN = 100
 
-#: A partition that says this knows of a later end already, or is gone: nothing is left to do there.
+#: A partition that says this already knows of a later end, or is gone. Nothing is left to do there.
 _NOTHING_TO_END = {
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -59,7 +58,7 @@ class Completions:
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
 
     def of(self, prepared: Transaction) -> Completed:
-        """The run for this transaction, begun if need be. Its result is the completed transaction."""
+        """The run for this transaction; begins one if none is under way. Its result is the completed transaction."""
         running = self._running.get(prepared.transactional_id)
         if running is not None:
             return running

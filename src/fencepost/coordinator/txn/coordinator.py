@@ -5,32 +5,35 @@ ends). This module keeps the order decide → append → apply → reply, and on
 that it tells is durable**, whichever request wrote it. State is ahead of the disk for the time of a sync. Two requests
 that arrive together may depend on the same unsynced record; both wait for it.
 
-Two requests for one transactional id cannot interleave: deciding, appending and applying happen in one go on the
-event loop. The one thing that spans several, ending a transaction, owns the id through its PREPARE_* state (see
+Two requests for one transactional id cannot interleave, because deciding, appending and applying are one step on the
+event loop. Only ending a transaction takes several steps. It owns the id through its PREPARE_* state (see
 `completion`).
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from fencepost.clock import Clock, Periodic, within
 from fencepost.coordinator.runtime import Replay, Shard, Shards, Topics, retriable_errors
-from fencepost.coordinator.txn import decide, housekeeping
+from fencepost.coordinator.txn import decide
 from fencepost.coordinator.txn.completion import Completions
 from fencepost.coordinator.txn.decide import Decision, Outcome, Producer, Then
-from fencepost.coordinator.txn.listing import Filter
 from fencepost.coordinator.txn.markers import Marker, MarkerAppended, Markers
-from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode
+from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode, tombstone
 from fencepost.coordinator.txn.producer_ids import ProducerIds
 from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.states import PREPARED, TransactionState
 from fencepost.coordinator.txn.steps import Step, StepHook, no_hook
 from fencepost.coordinator.txn.table import TransactionTable
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
+from fencepost.wire.records import Record
 from fencepost.wire.terms import TRANSACTION_STATE, TopicPartition
 
-#: How long a request waits for a transaction of its id that is being ended, before it is told to come again. Well below
-#: the request timeouts of clients, and far above what markers take unless a disk fails.
+logger = logging.getLogger(__name__)
+
+#: How long a request waits for a transaction of its id that is being ended, before its client is told to retry. Well
+#: below the request timeouts of clients, and far above what markers take unless a disk fails.
 PATIENCE_MS = 5_000
 
 
@@ -226,23 +229,55 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return transaction
 
-    def list(self, which: Filter) -> list[Transaction]:
-        return list(which.select(self._table, self._clock.now_ms()))
+    def list(
+        self, states: Collection[str] = (), producer_ids: Collection[int] = (), longer_than_ms: int = -1
+    ) -> list[Transaction]:
+        """Those that meet every condition that is given. States are named by their labels."""
+        now_ms = self._clock.now_ms()
+        return [
+            transaction
+            for transaction in self._table
+            if (not states or transaction.state.label in states)
+            and (not producer_ids or transaction.producer_id in producer_ids)
+            and (longer_than_ms < 0 or now_ms - transaction.start_ms > longer_than_ms)
+        ]
 
     # -- unasked ------------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self) -> None:
         """Abort what is open for longer than its timeout, and lock its producer out."""
-        housekeeping.abort_timed_out(self._table, self._fence, self._clock.now_ms())
+        version, now_ms = TransactionVersion(self._settings.transaction_version), self._clock.now_ms()
+        for transaction in self._table.open():
+            if not decide.has_timed_out(transaction, now_ms):
+                continue
+            name = transaction.transactional_id
+            try:
+                decision = decide.fence(transaction, version, self._producer_ids.peek(), now_ms)
+                self._completions.of(self._write(name, decision))
+            except KafkaError as error:
+                logger.warning("%s timed out but cannot be aborted now: %s", name, error)
+            else:
+                logger.info(
+                    "aborting the transaction of %s (producer %d): open for more than %d ms",
+                    name,
+                    transaction.producer_id,
+                    transaction.timeout_ms,
+                )
 
     def forget_expired(self) -> None:
-        expiration_ms = self._settings.transactional_id_expiration_ms
-        housekeeping.forget_expired(self._table, self._shards, expiration_ms, self._clock.now_ms())
-
-    def _fence(self, transaction: Transaction) -> None:
-        version = TransactionVersion(self._settings.transaction_version)
-        decision = decide.fence(transaction, version, self._producer_ids.peek(), self._clock.now_ms())
-        self._completions.of(self._write(transaction.transactional_id, decision))
+        """Remove ids that were not used for `transactional.id.expiration.ms`."""
+        expired: dict[Shard[TransactionTable], list[Record]] = {}
+        for transaction in self._table:
+            if decide.has_expired(transaction, self._settings.transactional_id_expiration_ms, self._clock.now_ms()):
+                shard = self._shards.for_key(transaction.transactional_id)
+                expired.setdefault(shard, []).append(tombstone(transaction.transactional_id))
+        for shard, tombstones in expired.items():
+            try:
+                shard.write_many(tombstones)
+            except KafkaError as error:
+                logger.warning("%d expired transactional ids cannot be removed now: %s", len(tombstones), error)
+            else:
+                logger.info("removed %d transactional ids that were not used any more", len(tombstones))
 
     # -- decide, append, apply, reply ---------------------------------------------------------------------------------
 
@@ -318,7 +353,7 @@ _NOT_NOW = {
 
 
 def _for_writers(error: KafkaError, *, concurrent: ErrorCode) -> KafkaError:
-    """The same in codes that clients expect from Produce: none of a coordinator, which they did not talk to."""
+    """The same error in codes that clients expect from Produce. They did not talk to a coordinator."""
     code = error.code
     if code is ErrorCode.PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

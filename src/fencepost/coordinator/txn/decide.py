@@ -1,10 +1,10 @@
 """What the coordinator does with a request, as pure functions: state and request in, a decision out.
 
 Nothing here writes, waits, reads a clock or draws an id: `now_ms` and `spare_id` (the next unused producer id) are
-handed in. A refusal is a KafkaError with the code that Kafka gives; on top of that `states.move` guards every change.
+handed in. A refusal is a KafkaError with the code that Kafka gives. `states.move` guards every change as well.
 
-Where a decision has to wait for a transaction that is being ended, Kafka answers CONCURRENT_TRANSACTIONS and lets the
-client ask again; here the decision says so and the coordinator waits for a while on the client's behalf.
+If a transaction of the id is being ended, Kafka answers CONCURRENT_TRANSACTIONS and the client asks again. Here the
+decision says so, and the coordinator waits for a while on the client's behalf.
 """
 
 import enum

@@ -1,12 +1,11 @@
 """One transactional id as the coordinator knows it, and its record in `__transaction_state`.
 
-The record is Kafka's own, so that `kafka-dump-log --transaction-log-decoder` reads it: key `int16 0, transactional
-id`, value `int16 1` and TransactionLogValue v1. One tagged field is ours (tag 10000, which readers that do not know
-it skip): `last_producer_epoch`. Kafka keeps that one in memory only, and so takes a producer whose InitProducerId it
-had already carried out before a crash for a zombie; with it in the record, state is a function of the log and nothing
-else.
+The record is Kafka's own, so `kafka-dump-log --transaction-log-decoder` reads it: key `int16 0, transactional id` and
+value `int16 1, TransactionLogValue v1`. We add one tagged field, `last_producer_epoch` (tag 10000, which other readers
+skip). Kafka keeps it in memory only. After a crash Kafka takes a producer for a zombie if it repeats an InitProducerId
+that was carried out before. With the field in the record, state depends on the log alone.
 
-A new version of the value gets a new number in front; a value with a number that is not known here stops the loading.
+A new version of the value begins with a new number. A value with an unknown number stops the loading.
 """
 
 import enum

@@ -1,7 +1,7 @@
 """A transaction coordinator on its machine, and short words for what clients ask of it."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
@@ -9,9 +9,12 @@ from fencepost.coordinator.txn.decide import Outcome, Producer
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion
 from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.steps import Step
+from fencepost.errors import KafkaError
 from fencepost.log.partition import PartitionLog
+from fencepost.wire.records import decode_batch, decode_marker
 from fencepost.wire.terms import TopicPartition, coordinator_partition
-from tests.unit.coordinator.machine import STATE_PARTITIONS, Machine, markers, outcomes, write
+from tests.fakes.forgetful_disk import PowerLost
+from tests.unit.coordinator.machine import STATE_PARTITIONS, Machine, settle, write
 
 ID = "shop"
 P0 = TopicPartition("invoices", 0)
@@ -19,6 +22,10 @@ P1 = TopicPartition("shipments", 1)
 OFFSETS = TopicPartition("__consumer_offsets", 3)
 V1, V2 = TransactionVersion.V0, TransactionVersion.V2
 COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
+
+
+class Killed(Exception):
+    """Nothing that the coordinator could catch and go on from."""
 
 
 @dataclass
@@ -52,18 +59,58 @@ class Rig:
         self.machine.restart(power_loss=power_loss, rng=rng)
         self.start()
 
+    async def killed_at(self, step: Step, request: Awaitable[object], *, power_loss: bool) -> bool:
+        """Kill the broker when the request gets to this step, and restart it; whether the request was answered."""
+
+        def kill(reached: Step) -> None:
+            if reached is step:
+                self.on_step = None
+                self.coordinator.stop()
+                self.machine.kill()
+                raise Killed
+
+        self.on_step = kill
+        answered = True
+        try:
+            await request
+        except (Killed, PowerLost, KafkaError):
+            answered = False
+        await settle()
+        self.restart(power_loss=power_loss)
+        await settle()
+        return answered
+
+    async def advance(self, delta_ms: int) -> None:
+        self.clock.advance(delta_ms)
+        await settle()
+
     async def init(self, expected: Producer | None = None, timeout_ms: int = 60_000, name: str = ID) -> Producer:
         return await self.coordinator.init_producer_id(name, timeout_ms, expected)
 
     async def add(self, producer: Producer, *partitions: TopicPartition, version: TransactionVersion = V1) -> None:
         await self.coordinator.add_partitions(ID, producer, partitions or (P0,), version)
 
+    async def begin(self, *partitions: TopicPartition) -> Producer:
+        """A producer with an open transaction."""
+        producer = await self.init()
+        await self.add(producer, *partitions)
+        return producer
+
     async def produce(self, producer: Producer, where: TopicPartition = P0, value: bytes = b"v") -> None:
         """As a Produce of version 12 does it: register, then write."""
         waiting = self.coordinator.add_partitions_from_produce(ID, producer.producer_id, producer.epoch, [where])
         if waiting is not None:
             await waiting
-        write(self.machine.log(*where), producer.producer_id, producer.epoch, value)
+        write(self.machine.log(*where), *producer, value)
+
+    async def write(
+        self, producer: Producer, where: TopicPartition, version: TransactionVersion, value: bytes = b"v"
+    ) -> None:
+        """As a client of this transaction protocol does it."""
+        if version is V1:
+            await self.add(producer, where)
+            self.coordinator.verify_partitions(ID, *producer, [where])
+        await self.produce(producer, where, value)
 
     async def end(self, producer: Producer, outcome: Outcome, version: TransactionVersion) -> Producer:
         return await self.coordinator.end(ID, producer, outcome, version)
@@ -79,10 +126,28 @@ class Rig:
 
     def markers(self, where: TopicPartition, producer: Producer) -> list[tuple[int, bool]]:
         """Epoch and outcome of every marker of the producer on this partition."""
-        return markers(self.machine.log(*where), producer.producer_id)
+        return [
+            (header.producer_epoch, marker.commit)
+            for header, batch in self.machine.log(*where).replay(0)
+            if header.is_control and header.producer_id == producer.producer_id and (marker := decode_marker(batch))
+        ]
 
     def outcomes(self, where: TopicPartition) -> dict[bytes, str]:
-        return outcomes(self.machine.log(*where))
+        """What a reader makes of every value: open, committed or aborted."""
+        pending: dict[int, list[bytes]] = {}
+        seen: dict[bytes, str] = {}
+        for header, batch in self.machine.log(*where).replay(0):
+            if header.is_control:
+                marker = decode_marker(batch)
+                assert marker is not None
+                for value in pending.pop(header.producer_id, []):
+                    seen[value] = "committed" if marker.commit else "aborted"
+                continue
+            for record in decode_batch(batch, header):
+                assert record.value is not None
+                pending.setdefault(header.producer_id, []).append(record.value)
+                seen[record.value] = "open"
+        return seen
 
     def has_open_transaction(self, where: TopicPartition) -> bool:
         return bool(self.machine.log(*where).producers.open_transactions)

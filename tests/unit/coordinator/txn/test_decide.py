@@ -25,13 +25,16 @@ def in_state(state: S, **changes: object) -> Transaction:
 
 
 def init(current: Transaction | None, expected: Producer | None = None) -> Decision:
-    return decide.init_producer_id(
-        current, "shop", 30_000, expected, server_version=V2, spare_id=SPARE, now_ms=NOW
-    )  # fmt: skip
+    return decide.init_producer_id(current, "shop", 30_000, expected, server_version=V2, spare_id=SPARE, now_ms=NOW)
 
 
 def end(current: Transaction | None, producer: Producer, outcome: Outcome, version: TransactionVersion) -> Decision:
     return decide.end(current, producer, outcome, version, spare_id=SPARE, now_ms=NOW)
+
+
+def written(decision: Decision) -> Transaction:
+    assert decision.write is not None
+    return decision.write
 
 
 def refusal(function, *args) -> ErrorCode:
@@ -40,11 +43,13 @@ def refusal(function, *args) -> ErrorCode:
     return caught.value.code
 
 
-# -- InitProducerId ---------------------------------------------------------------------------------------------------
+# -- InitProducerId
 
 
-def test_a_new_id_gets_a_fresh_producer_id():
-    decision = init(None)
+@pytest.mark.parametrize("expected", [None, OWNER])
+def test_a_new_id_gets_a_fresh_producer_id_whatever_producer_it_expects(expected):
+    """As in Kafka."""
+    decision = init(None, expected)
     assert decision.takes_spare_id
     assert decision.write == Transaction("shop", SPARE, 0, 30_000, S.EMPTY, NOW)
 
@@ -52,8 +57,8 @@ def test_a_new_id_gets_a_fresh_producer_id():
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
 def test_the_next_owner_gets_the_next_epoch(state):
     decision = init(in_state(state, last_producer_epoch=4))
-    write = decision.write
-    assert write is not None and decision.then is Then.REPLY and not decision.takes_spare_id
+    write = written(decision)
+    assert decision.then is Then.REPLY and not decision.takes_spare_id
     assert (write.producer_id, write.producer_epoch, write.last_producer_epoch) == (PID, EPOCH + 1, -1)
     assert (write.state, write.timeout_ms, write.start_ms, write.partitions) == (S.EMPTY, 30_000, -1, frozenset())
 
@@ -62,8 +67,7 @@ def test_an_open_transaction_is_aborted_first_and_its_producer_fenced_once():
     """One epoch up and not two (KAFKA-19367)."""
     decision = init(OPEN)
     assert decision.then is Then.DECIDE_AGAIN
-    write = decision.write
-    assert write is not None
+    write = written(decision)
     assert (write.state, write.producer_epoch, write.last_producer_epoch) == (S.PREPARE_ABORT, EPOCH + 1, EPOCH)
     assert write.partitions == {P}
 
@@ -73,23 +77,15 @@ def test_a_transaction_that_is_being_ended_is_waited_for(state):
     assert init(in_state(state)) == Decision(Then.DECIDE_AGAIN)
 
 
-def test_a_producer_goes_on_after_an_error_under_the_next_epoch():
-    write = init(in_state(S.COMPLETE_ABORT), OWNER).write
-    assert write is not None
-    assert (write.producer_id, write.producer_epoch, write.last_producer_epoch) == (PID, EPOCH + 1, EPOCH)
-
-
-def test_a_repeated_init_gives_the_same_epoch_again():
-    first = init(in_state(S.EMPTY), OWNER).write
-    assert first is not None
-    second = init(first, OWNER).write
-    assert second is not None
-    assert (second.producer_id, second.producer_epoch, second.last_producer_epoch) == (PID, EPOCH + 1, EPOCH)
+def test_a_producer_goes_on_after_an_error_under_the_next_epoch_and_may_repeat_itself():
+    first = written(init(in_state(S.COMPLETE_ABORT), OWNER))
+    repeated = written(init(first, OWNER))
+    for write in (first, repeated):
+        assert (write.producer_id, write.producer_epoch, write.last_producer_epoch) == (PID, EPOCH + 1, EPOCH)
 
 
 def test_a_producer_that_was_replaced_is_fenced():
-    replaced = init(in_state(S.EMPTY)).write
-    assert replaced is not None
+    replaced = written(init(in_state(S.EMPTY)))
     assert refusal(init, replaced, OWNER) is ErrorCode.PRODUCER_FENCED
     assert refusal(init, in_state(S.EMPTY), Producer(PID + 1, EPOCH)) is ErrorCode.PRODUCER_FENCED
     assert refusal(init, in_state(S.EMPTY), Producer(PID, EPOCH + 1)) is ErrorCode.PRODUCER_FENCED
@@ -103,69 +99,50 @@ def test_a_zombie_cannot_have_its_successors_transaction_aborted(epoch):
 
 
 def test_an_owner_whose_transaction_is_open_has_it_aborted_and_goes_on():
-    fenced = init(OPEN, OWNER).write
-    assert fenced is not None
-    rested = decide.complete(fenced, NOW)
-    write = init(rested, OWNER).write
-    assert write is not None
+    rested = decide.complete(written(init(OPEN, OWNER)), NOW)
+    write = written(init(rested, OWNER))
     assert (write.state, write.producer_epoch) == (S.EMPTY, EPOCH + 1)
-
-
-def test_an_unknown_id_takes_any_expected_producer_as_kafka_does():
-    write = init(None, OWNER).write
-    assert write is not None
-    assert (write.producer_id, write.producer_epoch) == (SPARE, 0)
 
 
 @pytest.mark.parametrize(("expected", "last"), [(None, -1), (Producer(PID, 32766), 32766)])
 def test_used_up_epochs_bring_a_new_producer_id(expected, last):
     decision = init(in_state(S.EMPTY, producer_epoch=32766), expected)
-    write = decision.write
-    assert write is not None and decision.takes_spare_id
+    write = written(decision)
+    assert decision.takes_spare_id
     assert (write.producer_id, write.producer_epoch) == (SPARE, 0)
     assert (write.previous_producer_id, write.last_producer_epoch) == (PID, last)
 
 
 def test_a_repeated_init_across_the_change_of_producer_id_is_recognised():
     used_up = Producer(PID, 32766)
-    rotated = init(in_state(S.EMPTY, producer_epoch=32766), used_up).write
-    assert rotated is not None
+    rotated = written(init(in_state(S.EMPTY, producer_epoch=32766), used_up))
     for _ in range(3):
-        again = init(rotated, used_up).write
-        assert again is not None
-        assert (again.producer_id, again.producer_epoch) == (SPARE, 0)
-        rotated = again
+        rotated = written(init(rotated, used_up))
+        assert (rotated.producer_id, rotated.producer_epoch) == (SPARE, 0)
 
 
-def test_fencing_at_the_last_epoch_names_a_successor():
+@pytest.mark.parametrize("epoch", [32766, 32767], ids=["last", "too high, from a broken log"])
+def test_fencing_at_the_last_epoch_names_a_successor(epoch):
     """Kafka left the transaction open (KAFKA-19367) or the id without a next owner (KAFKA-20090)."""
-    decision = init(in_state(S.ONGOING, producer_epoch=32766))
-    write = decision.write
-    assert write is not None and decision.takes_spare_id
+    decision = init(in_state(S.ONGOING, producer_epoch=epoch))
+    write = written(decision)
+    assert decision.takes_spare_id
     assert (write.state, write.producer_epoch, write.next_producer_id) == (S.PREPARE_ABORT, 32767, SPARE)
     complete = decide.complete(write, NOW)
     assert (complete.producer_id, complete.producer_epoch, complete.previous_producer_id) == (SPARE, 0, PID)
 
 
-def test_an_epoch_of_32767_in_the_log_does_not_overflow():
-    write = init(in_state(S.ONGOING, producer_epoch=32767)).write
-    assert write is not None
-    assert (write.producer_epoch, write.next_producer_id) == (32767, SPARE)
-
-
-# -- AddPartitionsToTxn -----------------------------------------------------------------------------------------------
+# -- AddPartitionsToTxn
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
 def test_the_first_partition_begins_the_transaction(state):
-    write = decide.add_partitions(in_state(state), OWNER, [P], V2, NOW).write
-    assert write is not None
+    write = written(decide.add_partitions(in_state(state), OWNER, [P], V2, NOW))
     assert (write.state, write.partitions, write.start_ms, write.client_version) == (S.ONGOING, {P}, NOW, V2)
 
 
 def test_further_partitions_leave_the_start_as_it_was():
-    write = decide.add_partitions(OPEN, OWNER, [P, ("t", 1)], V1, NOW).write
-    assert write is not None
+    write = written(decide.add_partitions(OPEN, OWNER, [P, ("t", 1)], V1, NOW))
     assert (write.partitions, write.start_ms, write.updated_ms) == ({P, ("t", 1)}, 10, NOW)
 
 
@@ -204,14 +181,14 @@ def test_verification_names_what_is_missing():
     assert refusal(decide.missing_partitions, prepared, OWNER, [P]) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-# -- EndTxn -----------------------------------------------------------------------------------------------------------
+# -- EndTxn
 
 
 @pytest.mark.parametrize(("outcome", "state"), [(COMMIT, S.PREPARE_COMMIT), (ABORT, S.PREPARE_ABORT)])
 def test_the_old_protocol_keeps_the_epoch(outcome, state):
     decision = end(OPEN, OWNER, outcome, V1)
-    write = decision.write
-    assert write is not None and decision.then is Then.REPLY_WHEN_COMPLETE
+    write = written(decision)
+    assert decision.then is Then.REPLY_WHEN_COMPLETE
     assert (write.state, write.producer_epoch, write.partitions) == (state, EPOCH, {P})
     complete = decide.complete(write, NOW)
     assert (complete.producer_id, complete.producer_epoch, complete.partitions) == (PID, EPOCH, frozenset())
@@ -220,8 +197,8 @@ def test_the_old_protocol_keeps_the_epoch(outcome, state):
 @pytest.mark.parametrize(("outcome", "state"), [(COMMIT, S.PREPARE_COMMIT), (ABORT, S.PREPARE_ABORT)])
 def test_the_new_protocol_raises_the_epoch(outcome, state):
     decision = end(OPEN, OWNER, outcome, V2)
-    write = decision.write
-    assert write is not None and decision.then is Then.REPLY_WHEN_COMPLETE
+    write = written(decision)
+    assert decision.then is Then.REPLY_WHEN_COMPLETE
     assert (write.state, write.producer_epoch, write.last_producer_epoch) == (state, EPOCH + 1, EPOCH)
     assert (write.client_version, write.next_producer_id, write.start_ms) == (V2, -1, 10)
 
@@ -277,8 +254,7 @@ def test_the_new_protocol_tells_a_repeated_end_from_the_next(state, outcome, rep
         if isinstance(answer, ErrorCode):
             assert refusal(end, current, producer, outcome, V2) is answer
         elif answer is BEGINS:
-            write = end(current, producer, outcome, V2).write
-            assert write is not None
+            write = written(end(current, producer, outcome, V2))
             assert (write.state, write.producer_epoch) == (S.PREPARE_ABORT, EPOCH + 1)
         else:
             assert end(current, producer, outcome, V2) == Decision(answer)
@@ -299,8 +275,7 @@ def test_an_end_from_further_away_is_fenced(state, epoch):
 
 
 def test_an_abort_of_nothing_has_a_start_and_no_partitions():
-    write = end(in_state(S.EMPTY, start_ms=-1), OWNER, ABORT, V2).write
-    assert write is not None
+    write = written(end(in_state(S.EMPTY, start_ms=-1), OWNER, ABORT, V2))
     assert (write.start_ms, write.partitions) == (NOW, frozenset())
 
 
@@ -308,20 +283,19 @@ def test_the_last_epoch_hands_over_to_a_new_producer_id():
     current = in_state(S.ONGOING, producer_epoch=32766)
     producer = Producer(PID, 32766)
     decision = end(current, producer, COMMIT, V2)
-    write = decision.write
-    assert write is not None and decision.takes_spare_id
+    write = written(decision)
+    assert decision.takes_spare_id
     assert (write.producer_id, write.producer_epoch, write.next_producer_id) == (PID, 32767, SPARE)
     assert end(write, producer, COMMIT, V2) == Decision(WHEN_COMPLETE)
     complete = decide.complete(write, NOW)
     assert (complete.producer_id, complete.producer_epoch, complete.next_producer_id) == (SPARE, 0, -1)
     assert end(complete, producer, COMMIT, V2) == Decision(REPLY)
     assert refusal(end, complete, producer, ABORT, V2) is WRONG
-    begun = decide.add_partitions(complete, Producer(SPARE, 0), [P], V2, NOW).write
-    assert begun is not None
+    begun = written(decide.add_partitions(complete, Producer(SPARE, 0), [P], V2, NOW))
     assert refusal(end, begun, producer, COMMIT, V2) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-# -- time -------------------------------------------------------------------------------------------------------------
+# -- time
 
 
 def test_only_an_open_transaction_times_out():

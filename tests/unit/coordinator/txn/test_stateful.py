@@ -20,8 +20,7 @@ from fencepost.coordinator.txn.states import TransactionState as S
 from fencepost.coordinator.txn.steps import Step
 from fencepost.coordinator.txn.table import TransactionTable
 from fencepost.errors import ErrorCode, KafkaError
-from tests.fakes.forgetful_disk import PowerLost
-from tests.unit.coordinator.machine import compact, settle, write
+from tests.unit.coordinator.machine import code_of, compact, settle
 from tests.unit.coordinator.txn.rig import ABORT, COMMIT, ID, OFFSETS, P0, P1, V1, V2, Rig
 
 TIMEOUT_MS = 60_000
@@ -31,10 +30,6 @@ REFUSALS = {
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 }
-
-
-class Killed(Exception):
-    pass
 
 
 @dataclass
@@ -74,12 +69,8 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def run(self, request):
         return self.loop.run_until_complete(request)
 
-    def refusal(self, request) -> ErrorCode | None:
-        try:
-            self.run(request)
-        except KafkaError as error:
-            return error.code
-        return None
+    def code_of(self, request) -> ErrorCode:
+        return self.run(code_of(request))
 
     # -- what clients do ----------------------------------------------------------------------------------------------
 
@@ -109,21 +100,13 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def the_owner_writes(self, where):
         self.number += 1
         value = b"%d" % self.number
-        refusal = self.refusal(self._write(self.owner, where, value))
+        code = self.code_of(self.rig.write(self.owner.identity, where, self.owner.version, value))
         if self.owner.is_fenced:
-            assert refusal in REFUSALS
+            assert code in REFUSALS
             return
-        assert refusal is None
+        assert code is ErrorCode.NONE
         self.current.values[value] = where
         self.last_end = None
-
-    async def _write(self, owner: Owner, where, value: bytes) -> None:
-        if owner.version is V2:
-            await self.rig.produce(owner.identity, where, value)
-        else:
-            await self.rig.add(owner.identity, where)
-            self.rig.coordinator.verify_partitions(ID, *owner.identity, [where])
-            write(self.rig.machine.log(*where), *owner.identity, value)
 
     @precondition(lambda self: self.owner)
     @rule(outcome=st.sampled_from(Outcome))
@@ -133,12 +116,12 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def _end(self, outcome: Outcome) -> None:
         owner = self.owner
         before = owner.identity
-        refused, after = None, before
+        refused, after = ErrorCode.NONE, before
         try:
             after = self.run(self.rig.end(before, outcome, owner.version))
         except KafkaError as error:
             refused = error.code
-        if refused is not None:
+        if refused:
             assert self._may_refuse_end(owner, outcome, refused)
             return
         if owner.is_fenced:
@@ -170,24 +153,20 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def a_zombie_gets_nowhere(self, data, version, outcome):
         zombie = data.draw(st.sampled_from(self.zombies))
         before = self.rig.table()
-        assert self.refusal(self.rig.add(zombie, P0)) in REFUSALS
-        assert self.refusal(self.rig.produce(zombie, P0, b"from a zombie")) in REFUSALS
-        assert self.refusal(self.rig.end(zombie, outcome, version)) in REFUSALS
-        assert self.refusal(self.rig.init(zombie)) in REFUSALS
+        assert self.code_of(self.rig.add(zombie, P0)) in REFUSALS
+        assert self.code_of(self.rig.produce(zombie, P0, b"from a zombie")) in REFUSALS
+        assert self.code_of(self.rig.end(zombie, outcome, version)) in REFUSALS
+        assert self.code_of(self.rig.init(zombie)) in REFUSALS
         assert self.rig.table() == before
 
     # -- what happens to everybody ------------------------------------------------------------------------------------
 
     @rule()
     def time_passes(self):
-        self.run(self._advance(2 * TIMEOUT_MS))
+        self.run(self.rig.advance(2 * TIMEOUT_MS))
         if self.current.values:
             self._ended("aborted")
             self.owner.is_fenced = True
-
-    async def _advance(self, delta_ms: int) -> None:
-        self.rig.clock.advance(delta_ms)
-        await settle()
 
     @rule(power_loss=st.booleans())
     def the_broker_restarts(self, power_loss):
@@ -195,37 +174,22 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.run(self._restart(power_loss))
         assert self.rig.table() == before
 
+    async def _restart(self, power_loss: bool) -> None:
+        await settle()
+        self.rig.restart(power_loss=power_loss)
+        await settle()
+
     @precondition(lambda self: self.owner and self.current.values and not self.owner.is_fenced)
     @rule(step=st.sampled_from(Step), outcome=st.sampled_from(Outcome), power_loss=st.booleans())
     def the_broker_is_killed_while_it_ends_a_transaction(self, step, outcome, power_loss):
-        self.run(self._killed_at(step, outcome, power_loss))
+        request = self.rig.end(self.owner.identity, outcome, self.owner.version)
+        self.run(self.rig.killed_at(step, request, power_loss=power_loss))
         seen = {self._seen_of(value, where) for value, where in self.current.values.items()}
         assert len(seen) == 1, "a transaction is whole"
         decided = step >= Step.PREPARE_DURABLE or (step is Step.PREPARE_APPENDED and not power_loss)
         assert (seen != {"open"}) is decided
         self._end(outcome)
         assert not self.current.values
-
-    async def _killed_at(self, step: Step, outcome: Outcome, power_loss: bool) -> None:
-        def kill(reached: Step) -> None:
-            if reached is step:
-                self.rig.on_step = None
-                self.rig.coordinator.stop()
-                self.rig.machine.kill()
-                raise Killed
-
-        self.rig.on_step = kill
-        try:
-            await self.rig.end(self.owner.identity, outcome, self.owner.version)
-        except (Killed, PowerLost, KafkaError):
-            pass
-        await settle()
-        await self._restart(power_loss)
-
-    async def _restart(self, power_loss: bool) -> None:
-        await settle()
-        self.rig.restart(power_loss=power_loss)
-        await settle()
 
     @rule()
     def the_log_is_compacted(self):
@@ -263,13 +227,11 @@ class CoordinatorMachine(RuleBasedStateMachine):
         live = self.rig.coordinator._table
         for replay in Replay:
             table = TransactionTable()
-            self._replay_into(table, replay)
+            topics, clock = self.rig.machine.topics, self.rig.clock
+            Shards("__transaction_state", topics, lambda partition, table=table: table, clock, replay).load()
             assert {t.transactional_id: t for t in table} == {t.transactional_id: t for t in live}
             assert table.open() == live.open()
             assert table.prepared() == live.prepared() == []
-
-    def _replay_into(self, table: TransactionTable, replay: Replay) -> None:
-        Shards("__transaction_state", self.rig.machine.topics, lambda partition: table, self.rig.clock, replay).load()
 
     @invariant()
     def nothing_stays_open_that_the_coordinator_does_not_know(self):
