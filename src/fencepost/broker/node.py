@@ -86,7 +86,7 @@ class Node:
             settings=settings,
             new_id=lambda: str(uuid.UUID(bytes=random_uuid(rng))),
         )
-        self.topics.on_delete(lambda topic: self.groups.topics_deleted([topic.name]))
+        self.topics.on_delete(lambda topic: self.groups.offsets.topic_deleted(topic.name))
         self.transactions = TransactionCoordinator(
             topics=self.topics,
             clock=self.clock,

@@ -15,7 +15,6 @@ other request can see the one without the other. State is therefore *ahead of th
 from state that a record made waits until that record is durable.
 """
 
-import asyncio
 import enum
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +85,7 @@ class Shard(Generic[M]):
                 if self._replay is Replay.EVERYTHING:
                     self.machine.apply(record, producer_id)
                 else:
-                    newest.pop(record.key, None)  # so that the order is that of the newest ones
+                    newest.pop(record.key, None)  # so the newest records keep their order
                     newest[record.key] = record
         for record in newest.values():
             self.machine.apply(record, NO_PRODUCER_ID)
@@ -98,9 +97,9 @@ class Shard(Generic[M]):
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
-        transactional: bool = False,
     ) -> Appended:
-        """Append the records as one batch and apply them. A record without a timestamp gets the present time.
+        """Append the records as one batch and apply them, inside the producer's transaction if a producer is given. A
+        record without a timestamp gets the present time.
 
         Raises KafkaError when the log refuses; then nothing was appended and nothing applied.
         """
@@ -108,13 +107,11 @@ class Shard(Generic[M]):
             raise InvariantBroken("a shard was asked to write no records")
         now_ms = self._clock.now_ms()
         stamped = [r if r.timestamp != NO_TIMESTAMP else Record(r.key, r.value, now_ms, 0, r.headers) for r in records]
-        batch = encode_batch(
-            stamped, producer_id=producer_id, producer_epoch=producer_epoch, transactional=transactional
-        )
+        is_pending = producer_id != NO_PRODUCER_ID
+        batch = encode_batch(stamped, producer_id=producer_id, producer_epoch=producer_epoch, transactional=is_pending)
         appended = self.log.append(batch, Origin.COORDINATOR)
-        pending_for = producer_id if transactional else NO_PRODUCER_ID
         for offset, r in enumerate(stamped, appended.base_offset):
-            self.machine.apply(Record(r.key, r.value, r.timestamp, offset, r.headers), pending_for)
+            self.machine.apply(Record(r.key, r.value, r.timestamp, offset, r.headers), producer_id)
         return appended
 
     def write_many(self, records: Sequence[Record]) -> None:
@@ -122,16 +119,8 @@ class Shard(Generic[M]):
         for first in range(0, len(records), RECORDS_PER_BATCH):
             self.write(records[first : first + RECORDS_PER_BATCH])
 
-    def marker_appended(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
-        """The transaction coordinator has appended a marker to this shard's log."""
-        self.machine.apply_marker(producer_id, producer_epoch, commit)
-
     def is_durable(self, offset: int) -> bool:
         return self.log.high_watermark > offset
-
-    def when_durable(self, offset: int) -> "asyncio.Future[None] | None":
-        """None when everything up to and including `offset` would survive a power failure already."""
-        return self.log.when_durable(offset)
 
     async def durable(self, offset: int) -> None:
         """Wait until `offset` is durable; raises KafkaError(KAFKA_STORAGE_ERROR) when the disk failed."""
@@ -191,7 +180,7 @@ class Shards(Generic[M]):
                 self._open(partition, log)
 
     def for_key(self, key: str) -> Shard[M]:
-        """The shard that owns `key`, made if need be. Raises KafkaError when the topic cannot be created."""
+        """The shard that owns `key`, made when it is first needed. Raises KafkaError if the topic cannot be created."""
         count = self._topics.ensure_internal(self.topic).partitions
         partition = coordinator_partition(key, count)
         return self._shards.get(partition) or self._open(partition, self._topics.log(self.topic, partition))
@@ -231,8 +220,8 @@ _FOR_CLIENTS = {
 
 
 def coordinator_error(error: KafkaError) -> KafkaError:
-    """What a client is told when the coordinator's own log refused a write: codes on which clients look the
-    coordinator up again and retry, instead of storage errors that they take for the end of their transaction."""
+    """The error for clients when the coordinator's own log refused a write. On these codes they look the coordinator up
+    again and retry. Storage errors would end their transaction."""
     code = _FOR_CLIENTS.get(error.code)
     return error if code is None else KafkaError(code, error.message)
 

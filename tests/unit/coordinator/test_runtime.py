@@ -18,17 +18,14 @@ class Recorder:
 
     def __init__(self) -> None:
         self.seen: list[object] = []
+        self.records: list[tuple[Record, int]] = []
 
     def apply(self, record: Record, producer_id: int) -> None:
         self.seen.append((record, producer_id))
+        self.records.append((record, producer_id))
 
     def apply_marker(self, producer_id: int, producer_epoch: int, commit: bool) -> None:
         self.seen.append((producer_id, producer_epoch, commit))
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
 
 
 def make_shard(machine: Machine, replay: Replay = Replay.EVERYTHING) -> Shard[Recorder]:
@@ -43,17 +40,18 @@ def make_shards(machine: Machine) -> Shards[Recorder]:
 async def test_a_loaded_shard_has_seen_what_the_live_one_has(machine):
     live = make_shard(machine)
     live.write([Record(b"a", b"1"), Record(b"b", None)])
-    live.write([Record(b"c", b"2")], producer_id=7, producer_epoch=3, transactional=True)
+    live.write([Record(b"c", b"2")], producer_id=7, producer_epoch=3)
     live.log.append_marker(7, 3, True, 0, 1)
-    live.marker_appended(7, 3, True)
+    live.machine.apply_marker(7, 3, True)
     live.write([Record(b"d", b"4", timestamp=17)])
 
     loaded = make_shard(machine)
     loaded.load()
 
     assert loaded.machine.seen == live.machine.seen
-    offsets = [entry[0].offset for entry in live.machine.seen if isinstance(entry[0], Record)]
-    assert offsets == [0, 1, 2, 4]
+    now_ms = machine.clock.now_ms()  # what a record without a timestamp gets
+    seen = [(record.offset, record.timestamp, producer_id) for record, producer_id in live.machine.records]
+    assert seen == [(0, now_ms, -1), (1, now_ms, -1), (2, now_ms, 7), (4, 17, -1)]
 
 
 async def test_where_records_replace_each_other_only_the_newest_are_applied(machine):
@@ -63,19 +61,6 @@ async def test_where_records_replace_each_other_only_the_newest_are_applied(mach
     loaded = make_shard(machine, Replay.NEWEST_PER_KEY)
     assert loaded.load() == 4
     assert loaded.machine.seen == [live.machine.seen[1], live.machine.seen[2], live.machine.seen[3]]
-
-
-async def test_records_in_a_transaction_are_told_apart_from_the_others(machine):
-    shard = make_shard(machine)
-    shard.write([Record(b"a", b"1")], producer_id=7, producer_epoch=3, transactional=True)
-    shard.write([Record(b"a", b"1")])
-    assert [producer_id for _, producer_id in shard.machine.seen] == [7, -1]
-
-
-async def test_a_record_without_a_timestamp_gets_the_present_one(machine):
-    shard = make_shard(machine)
-    shard.write([Record(b"a", b"1"), Record(b"b", b"2", timestamp=5)])
-    assert [record.timestamp for record, _ in shard.machine.seen] == [machine.clock.now_ms(), 5]
 
 
 async def test_what_the_log_refuses_is_not_applied(machine):

@@ -13,22 +13,18 @@ async def leave_group(call: Call) -> Response:
     request = call.request
     is_batched = call.version >= FIRST_BATCHED
     if is_batched:
-        leavers = [Leaver(entry.member_id, entry.group_instance_id, entry.reason) for entry in request.members]
+        leavers = [Leaver(entry.member_id, entry.group_instance_id) for entry in request.members]
     else:
         leavers = [Leaver(request.member_id)]
     try:
-        left = await call.broker.groups.leave(request.group_id, leavers)
+        codes = await call.broker.groups.leave(request.group_id, leavers)
     except KafkaError as error:
         return {"error_code": error.code}
     if not is_batched:
-        return {"error_code": left[0].error}
+        return {"error_code": codes[0]}
     return {
         "members": [
-            {
-                "member_id": entry.leaver.member_id,
-                "group_instance_id": entry.leaver.instance_id,
-                "error_code": entry.error,
-            }
-            for entry in left
+            {"member_id": leaver.member_id, "group_instance_id": leaver.instance_id, "error_code": code}
+            for leaver, code in zip(leavers, codes, strict=True)
         ]
     }

@@ -13,7 +13,7 @@ GROUP_TYPE = "classic"
 def list_groups(call: Call) -> Response:
     states = {state.lower() for state in call.request.states_filter}
     types = {kind.lower() for kind in call.request.types_filter}
-    listed = call.broker.groups.list_groups() if not types or GROUP_TYPE in types else []
+    listed = call.broker.groups.describe_all() if not types or GROUP_TYPE in types else []
     return {
         "error_code": ErrorCode.NONE,
         "groups": [

@@ -10,7 +10,7 @@ any moment.
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from fencepost.clock import Clock
 from fencepost.coordinator.group import decide
@@ -24,8 +24,6 @@ from fencepost.coordinator.group.requests import (
     Joined,
     JoinRequest,
     Leaver,
-    Left,
-    Listed,
     Synced,
     SyncRequest,
 )
@@ -104,9 +102,10 @@ class GroupCoordinator:
         self._rebalances.heard_from(group, member_id)
         decide.check_settled(group)
 
-    async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
+    async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+        """What became of each of them."""
         if group_id and self._shards.group(group_id) is None:
-            return [Left(leaver, ErrorCode.UNKNOWN_MEMBER_ID) for leaver in leavers]
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
         shard, group = self._existing(group_id)
         left = self._rebalances.leave(group, leavers)
         with retriable_errors():
@@ -120,8 +119,8 @@ class GroupCoordinator:
         group = self._shards.group(group_id)
         return None if group is None else group.described()
 
-    def list_groups(self) -> list[Listed]:
-        return [group.listed() for group in self._shards.groups()]
+    def describe_all(self) -> list[Described]:
+        return [group.described() for group in self._shards.groups()]
 
     async def delete_group(self, group_id: str) -> None:
         shard, group = self._shards.existing(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -130,9 +129,6 @@ class GroupCoordinator:
             shard.write_many(records)
             self._rebalances.forget(group)
             await shard.all_durable()
-
-    def topics_deleted(self, topics: Iterable[str]) -> None:
-        self.offsets.topics_deleted(topics)
 
     # -- transactions
 
@@ -144,7 +140,7 @@ class GroupCoordinator:
         """The transaction coordinator has ended a transaction in a partition of `__consumer_offsets`."""
         shard = self._shards.at(partition) if topic == CONSUMER_OFFSETS else None
         if shard is not None:  # otherwise the shard has not been used yet, and finds the marker when it is loaded
-            shard.marker_appended(producer_id, producer_epoch, commit)
+            shard.machine.apply_marker(producer_id, producer_epoch, commit)
 
     # -- inside
 

@@ -14,6 +14,7 @@ pending transaction stays. A group without members and offsets is removed by the
 `offsets.retention.check.interval.ms`, whatever took its last offset.
 """
 
+import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -99,41 +100,14 @@ def _differ(asked: str | None, present: str | None) -> bool:
 # -- JoinGroup --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TurnAway:
-    """The group is full. If it was a member (the limit was lowered), it is removed."""
-
-
-@dataclass(frozen=True, slots=True)
-class GiveMemberId:
-    """KIP-394: a client that retries without having heard its id would leave a dead member behind each time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """It missed the answer to its last join: it is told about the present generation again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admit:
-    """A new member. `member_id` is None if the id is still to be made up."""
-
-    member_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Rejoin:
-    """A member takes part in the rebalance, or asks for one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """KIP-345: a static member came back, without the id it had."""
-
-    old_id: str
-
-
-Join = TurnAway | GiveMemberId | Tell | Admit | Rejoin | Replace
+class Join(enum.Enum):
+    TURN_AWAY = enum.auto()  #: the group is full; if it was a member (the limit was lowered), it is removed
+    #: KIP-394: a client that retries without having heard its id would leave a dead member behind each time.
+    GIVE_MEMBER_ID = enum.auto()
+    TELL = enum.auto()  #: it missed the answer to its last join, and is told about the present generation again
+    ADMIT = enum.auto()  #: a new member, with the id that it was given or without one
+    REJOIN = enum.auto()  #: a member takes part in the rebalance, or asks for one
+    REPLACE = enum.auto()  #: KIP-345: a static member came back, without the id it had
 
 
 def join(group: Group | None, request: JoinRequest, settings: GroupSettings) -> Join:
@@ -150,7 +124,7 @@ def join(group: Group | None, request: JoinRequest, settings: GroupSettings) -> 
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         group = Group(request.group_id)
     if not _has_room(group, request, settings.group_max_size):
-        return TurnAway()
+        return Join.TURN_AWAY
     has_names = can_hold(request.protocol_type, *(protocol.name for protocol in request.protocols))
     if not has_names or not group.supports(request.protocol_type, request.protocols):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -173,22 +147,21 @@ def _has_room(group: Group, request: JoinRequest, limit: int) -> bool:
 
 def _join_without_id(group: Group, request: JoinRequest) -> Join:
     if request.instance_id is None:
-        return GiveMemberId() if request.needs_member_id else Admit(None)
-    holder = group.instances.get(request.instance_id)
-    return Admit(None) if holder is None else Replace(holder)
+        return Join.GIVE_MEMBER_ID if request.needs_member_id else Join.ADMIT
+    return Join.REPLACE if request.instance_id in group.instances else Join.ADMIT
 
 
 def _join_with_id(group: Group, request: JoinRequest) -> Join:
     member_id = request.member_id
     if member_id in group.pending_joins and request.instance_id is None:
-        return Admit(member_id)
+        return Join.ADMIT
     check_member(group, member_id, request.instance_id)
     if group.state is State.PREPARING or group.members[member_id].protocols != request.protocols:
-        return Rejoin()
+        return Join.REJOIN
     if group.state is State.STABLE and member_id == group.leader:
         # The leader asks for a rebalance when something changed that only it sees, such as a topic's partitions.
-        return Rejoin()
-    return Tell()
+        return Join.REJOIN
+    return Join.TELL
 
 
 # -- offsets ----------------------------------------------------------------------------------------------------------
@@ -284,13 +257,13 @@ def delete_offsets(group: Group, offsets: Offsets, wanted: Iterable[TopicPartiti
     return OffsetChange(records, results)
 
 
-def topics_deleted(machine: GroupMachine, topics: frozenset[str]) -> list[Record]:
+def topic_deleted(machine: GroupMachine, topic: str) -> list[Record]:
     """Groups stay, even those without members or offsets: `expire` removes them, as in Kafka."""
     return [
         commit_tombstone(group_id, where)
         for group_id in machine.groups
         for where in sorted(machine.offsets.known(group_id))
-        if where.topic in topics
+        if where.topic == topic
     ]
 
 

@@ -25,7 +25,6 @@ from fencepost.coordinator.group.requests import (
     DescribedMember,
     Joined,
     JoinedMember,
-    Listed,
     Protocol,
     Synced,
 )
@@ -150,9 +149,6 @@ class Group:
         )
         protocol = (self.protocol or "") if is_stable else ""
         return Described(self.group_id, self.state.value, self.protocol_type or "", protocol, members)
-
-    def listed(self) -> Listed:
-        return Listed(self.group_id, self.state.value, self.protocol_type or "")
 
     # -- members come and go
 

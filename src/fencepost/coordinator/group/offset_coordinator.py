@@ -94,11 +94,10 @@ class OffsetCoordinator:
 
     # -- what happens without anybody asking
 
-    def topics_deleted(self, topics: Iterable[str]) -> None:
+    def topic_deleted(self, topic: str) -> None:
         """A topic made later under the same name must not inherit offsets."""
-        gone = frozenset(topics)
         for shard in self._shards:
-            self._clean_up(shard, decide.topics_deleted(shard.machine, gone))
+            self._clean_up(shard, decide.topic_deleted(shard.machine, topic))
 
     def expire(self) -> None:
         retention_ms = self._settings.offsets_retention_minutes * 60_000
@@ -129,12 +128,9 @@ class OffsetCoordinator:
         """Append the records, inside the producer's transaction if one is given, and wait until they are durable."""
         if not change.records:
             return change.results
-        is_pending = producer_id != NO_PRODUCER_ID
         try:
             shard = self._shards.for_key(group_id)
-            appended = shard.write(
-                change.records, producer_id=producer_id, producer_epoch=epoch, transactional=is_pending
-            )
+            appended = shard.write(change.records, producer_id=producer_id, producer_epoch=epoch)
             await shard.durable(appended.last_offset)
         except KafkaError as error:
             if error.code in _TOO_LARGE:

@@ -2,8 +2,8 @@
 
 A rebalance waits for every member to join again, up to the longest rebalance timeout among them; makes the next
 generation of those who did, and tells them; waits for the leader's assignment; records it, and hands it out. A request
-that waits has left a future with its `Member`. Nothing here is `async`: each function runs to its end in one go, so a
-group is never seen half changed.
+that waits has left a future with its `Member`. Nothing here is `async`: each function is one step on the event loop, so
+a group is never seen half changed.
 
 `decide.py` says what a request may do, `group.py` changes the group; this module says in which order. A client that
 goes away while it waits stays a member, as in Kafka, until its session ends. Only a client that was never told its id
@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 
 from fencepost.clock import Clock, Handle
 from fencepost.coordinator.group import decide
-from fencepost.coordinator.group.decide import Admit, GiveMemberId, Rejoin, Replace, Tell, TurnAway
+from fencepost.coordinator.group.decide import Join
 from fencepost.coordinator.group.group import Group
 from fencepost.coordinator.group.members import JoinWaiter, Member, SyncWaiter
 from fencepost.coordinator.group.records import GroupRecord
-from fencepost.coordinator.group.requests import JoinRequest, Leaver, Left, MemberIdRequired, SyncRequest
+from fencepost.coordinator.group.requests import JoinRequest, Leaver, MemberIdRequired, SyncRequest
 from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.coordinator.group.states import Event, State, can
 from fencepost.coordinator.runtime import coordinator_error
@@ -101,29 +101,29 @@ class Rebalances:
 
     # -- requests
 
-    def join(self, group: Group, request: JoinRequest, decision: decide.Join, waiter: JoinWaiter) -> None:
+    def join(self, group: Group, request: JoinRequest, decision: Join, waiter: JoinWaiter) -> None:
         """Carry out what was decided; the waiter is answered now or when the rebalance is over, unless this raises."""
         match decision:
-            case TurnAway():
+            case Join.TURN_AWAY:
                 self._take_out(group, request.member_id)
                 self._complete_if_all_joined(group)
                 raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-            case GiveMemberId():
+            case Join.GIVE_MEMBER_ID:
                 member_id = self._make_member_id(request)
                 group.expect(member_id)
                 self._start_session(group, member_id, request.session_timeout_ms)
                 raise MemberIdRequired(member_id)
-            case Tell():
+            case Join.TELL:
                 waiter.set_result(group.joined(request.member_id))
-            case Admit(given_id):
-                self._admit(group, request, given_id or self._make_member_id(request), waiter)
-            case Rejoin():
+            case Join.ADMIT:
+                self._admit(group, request, waiter)
+            case Join.REJOIN:
                 member = group.members[request.member_id]
                 member.update(request)
                 member.await_join(waiter)
                 self._rebalance(group, f"{member.member_id} joins again; its reason: {request.reason}")
-            case Replace(old_id):
-                self._replace(group, request, old_id, waiter)
+            case Join.REPLACE:
+                self._replace(group, request, waiter)
 
     def join_abandoned(self, group: Group, waiter: JoinWaiter) -> None:
         """The client behind this join is gone."""
@@ -156,16 +156,16 @@ class Rebalances:
         if member is not None:
             self._restart_session(group, member)
 
-    def leave(self, group: Group, leavers: Iterable[Leaver]) -> list[Left]:
+    def leave(self, group: Group, leavers: Iterable[Leaver]) -> list[ErrorCode]:
         results = []
         left = []
         for leaver in leavers:
             try:
                 member_id = decide.leave(group, leaver)
             except KafkaError as error:
-                results.append(Left(leaver, error.code))
+                results.append(error.code)
                 continue
-            results.append(Left(leaver))
+            results.append(ErrorCode.NONE)
             if member_id in group.members:
                 left.append(member_id)
             self._take_out(group, member_id)
@@ -198,7 +198,8 @@ class Rebalances:
 
     # -- joining
 
-    def _admit(self, group: Group, request: JoinRequest, member_id: str, waiter: JoinWaiter) -> None:
+    def _admit(self, group: Group, request: JoinRequest, waiter: JoinWaiter) -> None:
+        member_id = request.member_id or self._make_member_id(request)
         member = Member.joining(member_id, request)
         group.add(member, request.protocol_type)
         member.await_join(waiter)
@@ -207,8 +208,9 @@ class Rebalances:
         self._start_session(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalance(group, f"{member_id} is new; its reason: {request.reason}")
 
-    def _replace(self, group: Group, request: JoinRequest, old_id: str, waiter: JoinWaiter) -> None:
+    def _replace(self, group: Group, request: JoinRequest, waiter: JoinWaiter) -> None:
         """A static member is back. Where nothing changes for the others they are not disturbed."""
+        old_id = group.instances[request.instance_id or ""]
         member = Member.joining(self._make_member_id(request), request)
         member.is_new = False
         if group.state is State.STABLE and group.would_choose(old_id, request.protocols) == group.protocol:

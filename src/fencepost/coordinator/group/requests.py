@@ -84,17 +84,10 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """A member to be taken out; by its instance id alone when an administrator does it."""
+    """A member to be removed. An administrator names a static member by its instance id alone."""
 
     member_id: str
     instance_id: str | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    leaver: Leaver
-    error: ErrorCode = ErrorCode.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +137,3 @@ class Described:
     protocol_type: str
     protocol: str
     members: tuple[DescribedMember, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    group_id: str
-    state: str
-    protocol_type: str

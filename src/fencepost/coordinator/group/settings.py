@@ -14,5 +14,5 @@ class GroupSettings(Table):
         "every member with an id has joined.", low=0, kafka="3000")
     group_max_size = integer(INT_MAX, "Members that a group may have.", low=1)
     offset_metadata_max_bytes = integer(4096, "The most metadata that a committed offset may carry.")
-    offsets_retention_minutes = integer(10_080, "Offsets of a group without members are kept for so long.", low=1)
+    offsets_retention_minutes = integer(10_080, "How long the offsets of a group without members are kept.", low=1)
     offsets_retention_check_interval_ms = long(600_000, "How often expired offsets are looked for.", low=1)

@@ -12,9 +12,8 @@
       └────────────────────────────────┘ EMPTIED
 
 REBALANCE and JOINED live in memory alone: a restart forgets them. EMPTIED, ASSIGNED and REMOVED are records in
-`__consumer_offsets`, so while a log is replayed they also follow upon each other with nothing in between, which is
-what the moves marked (replay) are for. A move that is not in the table is a bug of ours: it raises, and the state
-stays.
+`__consumer_offsets`. While a log is replayed they follow upon each other with nothing in between: those moves are
+marked (replay). A move that is not in the table is a bug: it raises, and the state stays.
 """
 
 import enum

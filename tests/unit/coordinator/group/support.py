@@ -3,6 +3,7 @@
 import asyncio
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,6 @@ from fencepost.coordinator.group.requests import (
     Joined,
     JoinRequest,
     Leaver,
-    Left,
     MemberIdRequired,
     OffsetToCommit,
     Protocol,
@@ -109,6 +109,21 @@ def subscription(*topics: str) -> bytes:
     return struct.pack(">hi", 0, len(topics)) + body + struct.pack(">i", -1)
 
 
+def join_request(member_id: str = "", **changes: object) -> JoinRequest:
+    fields: dict[str, object] = {
+        "group_id": GROUP,
+        "member_id": member_id,
+        "instance_id": None,
+        "client_id": "c",
+        "client_host": "/127.0.0.1",
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "protocol_type": "consumer",
+        "protocols": (Protocol("range", subscription("t")),),
+    }
+    return JoinRequest(**{**fields, **changes})  # type: ignore[arg-type]
+
+
 class Client:
     """A consumer with one foot in a group."""
 
@@ -120,7 +135,6 @@ class Client:
         instance_id: str | None = None,
         protocols: Iterable[str] = ("range",),
         topics: Iterable[str] = ("t",),
-        protocol_type: str = "consumer",
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
         version: int = 9,
@@ -129,7 +143,6 @@ class Client:
         self.name = name
         self.instance_id = instance_id
         self.protocols = tuple(Protocol(protocol, subscription(*topics)) for protocol in protocols)
-        self.protocol_type = protocol_type
         self.session_ms = session_ms
         self.rebalance_ms = rebalance_ms
         self.version = version
@@ -137,21 +150,17 @@ class Client:
         self.generation = -1
         self.last_join = Joined()
 
-    def request(self, **changes: object) -> JoinRequest:
-        fields: dict[str, object] = {
-            "group_id": GROUP,
-            "member_id": self.member_id,
-            "instance_id": self.instance_id,
-            "client_id": self.name,
-            "client_host": "/127.0.0.1",
-            "session_timeout_ms": self.session_ms,
-            "rebalance_timeout_ms": self.rebalance_ms,
-            "protocol_type": self.protocol_type,
-            "protocols": self.protocols,
-            "needs_member_id": self.version >= 4,
-            "skips_assignment": self.version >= 9,
-        }
-        return JoinRequest(**{**fields, **changes})  # type: ignore[arg-type]
+    def request(self) -> JoinRequest:
+        return join_request(
+            self.member_id,
+            instance_id=self.instance_id,
+            client_id=self.name,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=self.rebalance_ms,
+            protocols=self.protocols,
+            needs_member_id=self.version >= 4,
+            skips_assignment=self.version >= 9,
+        )
 
     async def ask_for_id(self) -> None:
         with pytest.raises(MemberIdRequired) as given:
@@ -169,23 +178,23 @@ class Client:
         self.last_join = joined
         return joined
 
-    async def sync(self, assignments: dict[str, bytes] | None = None, **changes: object) -> Synced:
-        fields: dict[str, object] = {
-            "group_id": GROUP,
-            "member_id": self.member_id,
-            "instance_id": self.instance_id,
-            "generation": self.generation,
-            "assignments": assignments or {},
-        }
-        return await self.world.groups.sync(SyncRequest(**{**fields, **changes}))  # type: ignore[arg-type]
+    async def sync(self, assignments: dict[str, bytes] | None = None, group_id: str = GROUP) -> Synced:
+        request = SyncRequest(
+            group_id=group_id,
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            generation=self.generation,
+            assignments=assignments or {},
+        )
+        return await self.world.groups.sync(request)
 
-    async def assign(self, joined: Joined) -> Synced:
-        """As a leader: everyone gets their own name."""
-        return await self.sync({member.member_id: member.member_id.encode() for member in joined.members})
+    async def assign(self) -> Synced:
+        """A leader gives every member its own name; other members are told what the leader gives them."""
+        return await self.sync({member.member_id: member.member_id.encode() for member in self.last_join.members})
 
     async def join_and_sync(self) -> Synced:
-        joined = await self.join()
-        return await (self.assign(joined) if self.is_leader else self.sync())
+        await self.join()
+        return await self.assign()
 
     @property
     def is_leader(self) -> bool:
@@ -198,8 +207,9 @@ class Client:
             return error.code
         return ErrorCode.NONE
 
-    async def leave(self) -> list[Left]:
-        return await self.world.groups.leave(GROUP, [Leaver(self.member_id, self.instance_id)])
+    async def leave(self) -> ErrorCode:
+        (code,) = await self.world.groups.leave(GROUP, [Leaver(self.member_id, self.instance_id)])
+        return code
 
     @property
     def identity(self) -> Identity:
@@ -222,7 +232,14 @@ async def join_together(world: World, *clients: Client) -> list[Joined]:
 async def stable(world: World, *clients: Client) -> None:
     """Bring these clients into one generation together."""
     await join_together(world, *clients)
-    await asyncio.gather(
-        *(client.assign(client.last_join) if client.is_leader else client.sync() for client in clients)
-    )
+    await asyncio.gather(*(client.assign() for client in clients))
     assert world.state == "Stable"
+
+
+async def new_members(
+    world: World, names: str = "ab", *, is_static: bool = False, are_assigned: bool = True, **options: Any
+) -> list[Client]:
+    """New clients in one generation, the leader first."""
+    clients = [Client(world, name, instance_id=f"i-{name}" if is_static else None, **options) for name in names]
+    await (stable if are_assigned else join_together)(world, *clients)
+    return sorted(clients, key=lambda client: not client.is_leader)

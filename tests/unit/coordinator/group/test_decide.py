@@ -5,35 +5,20 @@ from collections.abc import Callable
 import pytest
 
 from fencepost.coordinator.group import decide
+from fencepost.coordinator.group.decide import Join
 from fencepost.coordinator.group.group import Group
 from fencepost.coordinator.group.machine import GroupMachine, Offsets
 from fencepost.coordinator.group.members import Member
-from fencepost.coordinator.group.requests import Identity, JoinRequest, Leaver, OffsetToCommit, Protocol, SyncRequest
+from fencepost.coordinator.group.requests import Identity, Leaver, OffsetToCommit, Protocol, SyncRequest
 from fencepost.coordinator.group.settings import GroupSettings
 from fencepost.coordinator.group.states import State
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import TopicPartition
-from tests.unit.coordinator.group.support import GROUP, REBALANCE_MS, SESSION_MS, subscription
+from tests.unit.coordinator.group.support import GROUP, join_request, subscription
 
 GENERATION = 3
-RANGE = (Protocol("range", subscription("t")),)
 WHERE, OTHER = TopicPartition("t", 0), TopicPartition("other", 0)
 LONG = "x" * 40_000
-
-
-def join_request(member_id: str = "", **changes: object) -> JoinRequest:
-    fields: dict[str, object] = {
-        "group_id": GROUP,
-        "member_id": member_id,
-        "instance_id": None,
-        "client_id": "c",
-        "client_host": "/127.0.0.1",
-        "session_timeout_ms": SESSION_MS,
-        "rebalance_timeout_ms": REBALANCE_MS,
-        "protocol_type": "consumer",
-        "protocols": RANGE,
-    }
-    return JoinRequest(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 def group_in(state: State, protocol_type: str = "consumer") -> Group:
@@ -60,8 +45,7 @@ def outcome(decision: Callable[[], object]) -> str:
         decided = decision()
     except KafkaError as error:
         return error.code.name
-    is_named = isinstance(decided, decide.Join)
-    return type(decided).__name__ if is_named else "ok"
+    return decided.name if isinstance(decided, Join) else "ok"
 
 
 def join(member_id: str = "", **changes: object) -> Callable[[Group], object]:
@@ -92,19 +76,19 @@ BUSY, ODD, FULL = "REBALANCE_IN_PROGRESS", "INCONSISTENT_GROUP_PROTOCOL", "NON_E
 
 #: A request, and what becomes of it in the states Empty, PreparingRebalance, CompletingRebalance and Stable.
 TABLE: list[tuple[str, Callable[[Group], object], str, str, str, str]] = [
-    ("join", join(), *["GiveMemberId"] * 4),
-    ("join of an old client", join(needs_member_id=False), *["Admit"] * 4),
-    ("join with a given id", join("given"), *["Admit"] * 4),
-    ("join of a new static member", join(instance_id="new"), *["Admit"] * 4),
-    ("join of a static member that came back", join(instance_id="i"), "Admit", *["Replace"] * 3),
+    ("join", join(), *["GIVE_MEMBER_ID"] * 4),
+    ("join of an old client", join(needs_member_id=False), *["ADMIT"] * 4),
+    ("join with a given id", join("given"), *["ADMIT"] * 4),
+    ("join of a new static member", join(instance_id="new"), *["ADMIT"] * 4),
+    ("join of a static member that came back", join(instance_id="i"), "ADMIT", *["REPLACE"] * 3),
     ("join with an unknown id", join("x"), *[UNKNOWN] * 4),
     ("join under another's instance id", join("follower", instance_id="i"), UNKNOWN, *[FENCED] * 3),
-    ("join again, as leader", join("leader"), UNKNOWN, "Rejoin", "Tell", "Rejoin"),
-    ("join again, as follower", join("follower"), UNKNOWN, "Rejoin", "Tell", "Tell"),
+    ("join again, as leader", join("leader"), UNKNOWN, "REJOIN", "TELL", "REJOIN"),
+    ("join again, as follower", join("follower"), UNKNOWN, "REJOIN", "TELL", "TELL"),
     ("join again, subscribed otherwise",
-     join("follower", protocols=(Protocol("range", subscription("other")),)), UNKNOWN, *["Rejoin"] * 3),
-    ("join with a protocol that nobody knows", join(protocols=(Protocol("rare", b""),)), "GiveMemberId", *[ODD] * 3),
-    ("join with another protocol type", join(protocol_type="connect"), "GiveMemberId", *[ODD] * 3),
+     join("follower", protocols=(Protocol("range", subscription("other")),)), UNKNOWN, *["REJOIN"] * 3),
+    ("join with a protocol that nobody knows", join(protocols=(Protocol("rare", b""),)), "GIVE_MEMBER_ID", *[ODD] * 3),
+    ("join with another protocol type", join(protocol_type="connect"), "GIVE_MEMBER_ID", *[ODD] * 3),
     ("join without a protocol", join(protocols=()), *[ODD] * 4),
     ("sync", sync("follower"), UNKNOWN, BUSY, "ok", "ok"),
     ("sync that names its protocol",
@@ -150,7 +134,7 @@ def test_every_request_in_every_state(request_of, expected):
 @pytest.mark.parametrize(
     ("request_of", "expected"),
     [
-        (join(), "GiveMemberId"),
+        (join(), "GIVE_MEMBER_ID"),
         (join("x"), UNKNOWN),
         (commit(), "ok"),
         (commit("a", 1), "GROUP_ID_NOT_FOUND"),
@@ -184,10 +168,10 @@ def test_a_join_that_no_state_allows(changes, expected):
 def test_a_full_group_turns_newcomers_away_and_keeps_its_members(state):
     settings = GroupSettings(group_max_size=3)
     for request, expected in (
-        (join_request(), "TurnAway"),
-        (join_request("given"), "TurnAway"),
-        (join_request("follower"), "Tell"),
-        (join_request(instance_id="i"), "Replace"),
+        (join_request(), "TURN_AWAY"),
+        (join_request("given"), "TURN_AWAY"),
+        (join_request("follower"), "TELL"),
+        (join_request(instance_id="i"), "REPLACE"),
     ):
         assert outcome(lambda asked=request: decide.join(group_in(state), asked, settings)) == expected
 

@@ -1,15 +1,21 @@
 """What time takes away: offsets of groups that nobody is in, and the groups with them (KIP-211)."""
 
+import pytest
+
 from fencepost.coordinator.group.requests import Identity, OffsetToCommit
 from fencepost.wire.terms import TopicPartition
-from tests.unit.coordinator.group.support import GROUP, Client, World, stable
+from tests.unit.coordinator.group.support import GROUP, Client, World, new_members
 
 MINUTE_MS = 60_000
 CHECK_MS = 600_000
 
 
+@pytest.fixture
+def world() -> World:
+    return World(offsets_retention_minutes=60)
+
+
 async def test_offsets_of_a_simple_consumer_go_so_long_after_their_commit_and_the_group_with_them(world: World):
-    world.settings.offsets_retention_minutes = 60
     await world.commit(1)
     await world.advance(50 * MINUTE_MS)
     await world.commit(2, partition=1)
@@ -24,9 +30,7 @@ async def test_offsets_of_a_simple_consumer_go_so_long_after_their_commit_and_th
 
 
 async def test_offsets_of_a_group_count_from_when_its_last_member_left(world: World):
-    world.settings.offsets_retention_minutes = 60
-    client = Client(world, "a", session_ms=1_800_000)
-    await stable(world, client)
+    (client,) = await new_members(world, "a", session_ms=1_800_000)
     await world.commit(1, client.identity)
     for _ in range(10):
         await world.advance(20 * MINUTE_MS)
@@ -42,9 +46,7 @@ async def test_offsets_of_a_group_count_from_when_its_last_member_left(world: Wo
 
 
 async def test_a_group_with_members_loses_offsets_of_topics_that_nobody_reads_any_more(world: World):
-    world.settings.offsets_retention_minutes = 60
-    client = Client(world, "a", topics=["t"], session_ms=1_800_000)
-    await stable(world, client)
+    (client,) = await new_members(world, "a", topics=["t"], session_ms=1_800_000)
     await world.commit(1, client.identity)
     await world.commit(2, client.identity, topic="former")
     for _ in range(4):
@@ -56,7 +58,6 @@ async def test_a_group_with_members_loses_offsets_of_topics_that_nobody_reads_an
 
 
 async def test_nothing_goes_that_a_transaction_has_yet_to_decide_on(world: World):
-    world.settings.offsets_retention_minutes = 60
     await world.commit(1)
     await world.commit_in_transaction(5, producer_id=9)
     await world.commit_in_transaction(6, producer_id=9, partition=1)
@@ -68,7 +69,6 @@ async def test_nothing_goes_that_a_transaction_has_yet_to_decide_on(world: World
 
 
 async def test_a_group_with_nothing_but_pending_offsets_stays(world: World):
-    world.settings.offsets_retention_minutes = 60
     await world.commit_in_transaction(5, producer_id=9)
     await world.advance(100 * MINUTE_MS)
     world.end_transaction(9, commit=True)
@@ -76,7 +76,6 @@ async def test_a_group_with_nothing_but_pending_offsets_stays(world: World):
 
 
 async def test_a_commit_may_ask_for_a_retention_of_its_own(world: World):
-    world.settings.offsets_retention_minutes = 60
     where = TopicPartition("t", 0)
     commit = world.groups.offsets.commit
     await commit(GROUP, Identity(), [OffsetToCommit(where, 1)], retention_ms=20 * MINUTE_MS)
@@ -97,11 +96,10 @@ async def test_a_group_that_nobody_joined_in_the_end_is_forgotten(world: World):
 
 
 async def test_a_group_whose_only_topic_was_deleted_stays_until_the_next_check(world: World):
-    client = Client(world, "a")
-    await stable(world, client)
+    (client,) = await new_members(world, "a")
     await world.commit(1, client.identity)
     await client.leave()
-    world.groups.topics_deleted(["t"])
+    world.groups.offsets.topic_deleted("t")
     for _ in range(2):
         assert world.state == "Empty"
         assert await world.groups.offsets.fetch(GROUP, None) == []
@@ -114,7 +112,7 @@ async def test_a_group_whose_only_topic_was_deleted_stays_until_the_next_check(w
 
 async def test_a_group_that_has_a_member_again_outlives_the_check(world: World):
     await world.commit(1)
-    world.groups.topics_deleted(["t"])
-    await stable(world, Client(world, "a", session_ms=2 * CHECK_MS))
+    world.groups.offsets.topic_deleted("t")
+    await new_members(world, "a", session_ms=2 * CHECK_MS)
     await world.advance(CHECK_MS)
     assert world.state == "Stable"

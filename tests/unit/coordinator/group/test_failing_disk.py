@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.errors import ErrorCode, KafkaError
-from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, join_together, stable
+from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, new_members, stable
 from tests.unit.coordinator.machine import code_of, start
 
 
@@ -18,20 +18,17 @@ async def test_a_commit_is_refused_and_nothing_has_changed(world: World):
 
 
 async def test_an_assignment_that_cannot_be_recorded_is_not_handed_out(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await join_together(world, *clients)
-    leader, follower = sorted(clients, key=lambda client: not client.is_leader)
+    leader, follower = await new_members(world, are_assigned=False)
     waiting = await start(follower.sync())
     with world.machine.full_disk():
-        assert await code_of(leader.assign(leader.last_join)) is ErrorCode.NOT_COORDINATOR
+        assert await code_of(leader.assign()) is ErrorCode.NOT_COORDINATOR
         assert await code_of(waiting) is ErrorCode.NOT_COORDINATOR
     assert world.state == "PreparingRebalance"
-    await stable(world, *clients)
+    await stable(world, leader, follower)
 
 
 async def test_a_static_member_that_cannot_be_replaced_stays_who_it_was(world: World):
-    static = Client(world, "a", instance_id="i-a")
-    await stable(world, static)
+    (static,) = await new_members(world, "a", is_static=True)
     with world.machine.full_disk():
         assert await code_of(Client(world, "a", instance_id="i-a").join()) is ErrorCode.NOT_COORDINATOR
     assert static.heartbeat() is ErrorCode.NONE
@@ -39,8 +36,7 @@ async def test_a_static_member_that_cannot_be_replaced_stays_who_it_was(world: W
 
 
 async def test_a_group_that_nobody_is_in_is_empty_whatever_the_disk_says(world: World):
-    client = Client(world, "a")
-    await stable(world, client)
+    await new_members(world, "a")
     with world.machine.full_disk():
         await world.advance(SESSION_MS)
     assert world.state == "Empty"
@@ -54,7 +50,7 @@ async def test_a_group_that_cannot_be_deleted_is_still_there(world: World):
     await world.commit(1)
     with world.machine.full_disk():
         assert await code_of(world.groups.delete_group(GROUP)) is ErrorCode.NOT_COORDINATOR
-        world.groups.topics_deleted(["t"])  # says so in the log, and does not raise
+        world.groups.offsets.topic_deleted("t")  # says so in the log, and does not raise
     assert await world.committed() == 1
 
 
@@ -62,7 +58,7 @@ async def test_what_a_failed_sync_may_have_lost_is_not_told(world: World):
     client = Client(world, "a")
     await client.join()
     world.machine.disk.fail_syncs = True
-    assert await code_of(client.assign(client.last_join)) is ErrorCode.NOT_COORDINATOR
+    assert await code_of(client.assign()) is ErrorCode.NOT_COORDINATOR
     assert await code_of(client.sync()) is ErrorCode.NOT_COORDINATOR
     with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
         await world.commit(1, client.identity)

@@ -5,7 +5,7 @@ import pytest
 from fencepost.coordinator.group.requests import FetchedOffset, Identity, OffsetToCommit
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import TopicPartition
-from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, stable
+from tests.unit.coordinator.group.support import GROUP, SESSION_MS, World, new_members
 from tests.unit.coordinator.machine import code_of, settle
 
 WHERE = TopicPartition("t", 0)
@@ -29,13 +29,12 @@ async def test_a_consumer_without_a_group_commits_and_fetches(world: World):
 
 async def test_asking_creates_nothing(world: World):
     assert await world.groups.offsets.fetch(GROUP, None) == []
-    assert world.groups.list_groups() == []
+    assert world.groups.describe_all() == []
     assert world.topics.get("__consumer_offsets") is None
 
 
 async def test_a_commit_counts_as_a_heartbeat(world: World):
-    client = Client(world, "a")
-    await stable(world, client)
+    (client,) = await new_members(world, "a")
     for offset in range(3):
         await world.advance(SESSION_MS - 1)
         await world.commit(offset, client.identity)
@@ -83,12 +82,15 @@ async def test_a_plain_commit_during_the_transaction_wins_before_and_after_a_res
     assert await world.committed() == 8
 
 
-async def test_the_generation_is_fenced_where_the_producer_names_one(world: World):
-    client = Client(world, "a")
-    await stable(world, client)
-    assert await world.commit_in_transaction(1, 9, client.identity) is ErrorCode.NONE
-    with refused(ErrorCode.ILLEGAL_GENERATION):
-        await world.commit_in_transaction(3, 9, Identity(client.member_id, 0))
+async def test_two_transactions_on_one_partition_end_one_by_one_and_a_marker_may_come_again(world: World):
+    await world.commit_in_transaction(5, producer_id=9)
+    await world.commit_in_transaction(6, producer_id=8)
+    world.end_transaction(8, commit=True)
+    (unstable,) = await world.fetch(0, require_stable=True)
+    assert unstable.error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    for producer_id in (9, 9, 7):
+        world.end_transaction(producer_id, commit=True)
+    assert await world.fetch(0, require_stable=True) == [FetchedOffset(WHERE, 6)], "the later one in the log"
 
 
 async def test_an_older_producer_epoch_is_fenced_by_the_log(world: World):
@@ -106,8 +108,7 @@ async def test_offsets_are_deleted_unless_somebody_reads_the_topic(world: World)
     offsets = world.groups.offsets
     with refused(ErrorCode.GROUP_ID_NOT_FOUND):
         await offsets.delete(GROUP, [WHERE])
-    client = Client(world, "a", topics=["t"])
-    await stable(world, client)
+    (client,) = await new_members(world, "a", topics=["t"])
     await world.commit(1, client.identity)
     await world.commit(2, client.identity, topic="other")
     other = TopicPartition("other", 0)
@@ -124,8 +125,7 @@ async def test_offsets_are_deleted_unless_somebody_reads_the_topic(world: World)
 
 async def test_a_group_is_deleted_with_its_offsets_when_it_is_empty(world: World):
     assert await code_of(world.groups.delete_group(GROUP)) is ErrorCode.GROUP_ID_NOT_FOUND
-    client = Client(world, "a")
-    await stable(world, client)
+    (client,) = await new_members(world, "a")
     await world.commit(1, client.identity)
     assert await code_of(world.groups.delete_group(GROUP)) is ErrorCode.NON_EMPTY_GROUP
     await client.leave()
@@ -142,7 +142,7 @@ async def test_a_deleted_topic_takes_its_offsets_along(world: World):
     await world.commit(1)
     await world.commit(2, topic="other")
     await world.commit_in_transaction(5, producer_id=9, partition=1)
-    world.groups.topics_deleted(["t"])
+    world.groups.offsets.topic_deleted("t")
     world.end_transaction(9, commit=True)
     for _ in range(2):
         assert [one.offset for one in await world.fetch(0, 1)] == [-1, -1]

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.coordinator.group.rebalance import FIRST_JOIN_GRACE_MS, NEW_MEMBER_JOIN_TIMEOUT_MS
 from fencepost.errors import ErrorCode, KafkaError
-from tests.unit.coordinator.group.support import GROUP, REBALANCE_MS, SESSION_MS, Client, World, join_together, stable
+from tests.unit.coordinator.group.support import GROUP, REBALANCE_MS, SESSION_MS, Client, World, new_members, stable
 from tests.unit.coordinator.machine import code_of, settle, start
 
 
@@ -20,13 +20,11 @@ async def test_a_single_member_starts_at_once(world: World):
 
 
 async def test_three_members_get_what_the_leader_gives_them(world: World):
-    clients = [Client(world, name) for name in "abc"]
-    await stable(world, *clients)
+    clients = await new_members(world, "abc")
     assert {client.generation for client in clients} == {1}
-    leaders = [client for client in clients if client.last_join.leader == client.member_id]
-    assert len(leaders) == 1
-    assert [len(client.last_join.members) for client in clients if client not in leaders] == [0, 0]
-    assert {member.member_id for member in leaders[0].last_join.members} == {c.member_id for c in clients}
+    assert [client.is_leader for client in clients] == [True, False, False]
+    assert [len(client.last_join.members) for client in clients] == [3, 0, 0]
+    assert {member.member_id for member in clients[0].last_join.members} == {c.member_id for c in clients}
     described = world.groups.describe(GROUP)
     assert described is not None
     assert {m.member_id: m.assignment for m in described.members} == {
@@ -35,8 +33,7 @@ async def test_three_members_get_what_the_leader_gives_them(world: World):
 
 
 async def test_a_fourth_member_makes_the_others_join_again(world: World):
-    clients = [Client(world, name) for name in "abc"]
-    await stable(world, *clients)
+    clients = await new_members(world, "abc")
     late = Client(world, "d")
     joining = await start(late.join_and_sync())
     assert world.state == "PreparingRebalance"
@@ -47,13 +44,8 @@ async def test_a_fourth_member_makes_the_others_join_again(world: World):
 
 
 async def test_who_does_not_join_again_in_time_is_left_behind(world: World):
-    quick, slow = Client(world, "a"), Client(world, "b")
-    await stable(world, quick, slow)
+    quick, slow = await new_members(world)
     joining = await start(quick.join_and_sync())
-    if world.state != "PreparingRebalance":  # a follower that joins again changes nothing
-        quick, slow = slow, quick
-        await joining
-        joining = await start(quick.join_and_sync())
     for _ in range(REBALANCE_MS // 1000 - 1):
         await world.advance(1000)
         assert slow.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
@@ -65,8 +57,7 @@ async def test_who_does_not_join_again_in_time_is_left_behind(world: World):
 
 
 async def test_a_silent_member_is_removed_when_its_session_is_over(world: World):
-    alive, silent = Client(world, "a"), Client(world, "b")
-    await stable(world, alive, silent)
+    alive, silent = await new_members(world)
     await world.advance(SESSION_MS - 1)
     assert alive.heartbeat() is ErrorCode.NONE
     await world.advance(1)
@@ -77,18 +68,8 @@ async def test_a_silent_member_is_removed_when_its_session_is_over(world: World)
     assert alive.generation == 2
 
 
-async def test_the_last_member_leaves_an_empty_group_behind(world: World):
-    client = Client(world, "a")
-    await stable(world, client)
-    (left,) = await client.leave()
-    assert left.error is ErrorCode.NONE
-    assert world.state == "Empty"
-    assert (await client.leave())[0].error is ErrorCode.UNKNOWN_MEMBER_ID
-
-
 async def test_a_member_that_waits_needs_no_heartbeat(world: World):
-    first, second = Client(world, "a"), Client(world, "b")
-    await stable(world, first, second)
+    first, second = await new_members(world)
     late = Client(world, "c")
     joining = await start(late.join_and_sync())
     again = await start(first.join_and_sync())
@@ -100,9 +81,8 @@ async def test_a_member_that_waits_needs_no_heartbeat(world: World):
     await asyncio.gather(joining, again)
 
 
-async def test_a_new_member_that_waits_for_ever_is_told_to_start_anew(world: World):
-    stubborn = Client(world, "a", rebalance_ms=10 * NEW_MEMBER_JOIN_TIMEOUT_MS)
-    await stable(world, stubborn)
+async def test_a_new_member_that_waits_for_ever_is_told_to_start_over(world: World):
+    (stubborn,) = await new_members(world, "a", rebalance_ms=10 * NEW_MEMBER_JOIN_TIMEOUT_MS)
     late = Client(world, "b")
     joining = await start(late.join())
     for _ in range(NEW_MEMBER_JOIN_TIMEOUT_MS // 1000):
@@ -111,21 +91,8 @@ async def test_a_new_member_that_waits_for_ever_is_told_to_start_anew(world: Wor
     assert await code_of(joining) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_leader_that_joins_again_asks_for_a_rebalance_and_a_follower_does_not(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await stable(world, *clients)
-    leader, follower = sorted(clients, key=lambda client: not client.is_leader)
-    assert (await follower.join()).generation == 1
-    assert world.state == "Stable"
-    joining = await start(leader.join())
-    assert world.state == "PreparingRebalance"
-    await start(follower.join())
-    assert (await joining).generation == 2
-
-
 async def test_a_cooperative_rebalance_is_two_generations_in_a_row(world: World):
     """Incremental assignment is between the members: they keep working, give up partitions, and join once more."""
-
     old, new = (Client(world, name, protocols=["cooperative-sticky"]) for name in "ab")
     await stable(world, old)
     joining = await start(new.join_and_sync())
@@ -147,12 +114,6 @@ async def test_the_protocol_with_the_most_votes_that_all_know_is_chosen(world: W
     ]
     await stable(world, *clients)
     assert {client.last_join.protocol for client in clients} == {"sticky"}
-
-
-async def test_old_clients_join_without_being_given_an_id_first(world: World):
-    client = Client(world, "a", version=3)
-    joined = await world.groups.join(client.request())
-    assert joined.member_id.startswith("a-")
 
 
 async def test_a_member_id_that_was_given_and_never_used_expires(world: World):
@@ -200,17 +161,8 @@ async def test_an_initial_delay_never_exceeds_the_rebalance_timeout(world: World
     assert clients[0].done()
 
 
-async def test_a_full_group_turns_newcomers_away(world: World):
-    world.settings.group_max_size = 2
-    clients = [Client(world, name) for name in "ab"]
-    await stable(world, *clients)
-    assert await code_of(Client(world, "c").join()) is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert world.state == "Stable"
-
-
 async def test_when_the_limit_was_lowered_the_last_to_join_again_goes(world: World):
-    clients = [Client(world, name) for name in "abc"]
-    await stable(world, *clients)
+    clients = await new_members(world, "abc")
     world.settings.group_max_size = 2
     world.restart()
     assert world.state == "PreparingRebalance"
@@ -220,10 +172,8 @@ async def test_when_the_limit_was_lowered_the_last_to_join_again_goes(world: Wor
 
 
 async def test_who_does_not_ask_for_an_assignment_in_time_is_removed(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await join_together(world, *clients)
-    leader, idle = sorted(clients, key=lambda client: not client.is_leader)
-    assert await code_of(leader.assign(leader.last_join)) is ErrorCode.NONE
+    leader, idle = await new_members(world, are_assigned=False)
+    assert await code_of(leader.assign()) is ErrorCode.NONE
     for _ in range(REBALANCE_MS // 1000):
         assert leader.heartbeat() is ErrorCode.NONE
         assert idle.heartbeat() is ErrorCode.NONE  # alive, but it never asks
@@ -233,9 +183,7 @@ async def test_who_does_not_ask_for_an_assignment_in_time_is_removed(world: Worl
 
 
 async def test_followers_that_wait_for_a_leader_that_died_are_sent_back_to_join(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await join_together(world, *clients)
-    follower = max(clients, key=lambda client: not client.is_leader)
+    _, follower = await new_members(world, are_assigned=False)
     waiting = await start(follower.sync())
     await world.advance(SESSION_MS)
     assert await code_of(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -243,17 +191,13 @@ async def test_followers_that_wait_for_a_leader_that_died_are_sent_back_to_join(
 
 
 async def test_a_join_that_is_repeated_gets_the_answer_that_was_missed(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await join_together(world, *clients)
-    leader = min(clients, key=lambda client: not client.is_leader)
+    leader, _ = await new_members(world, are_assigned=False)
     before = leader.last_join
     assert await leader.join() == before
 
 
 async def test_a_second_join_of_the_same_member_answers_the_first(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await stable(world, *clients)
-    leader, other = sorted(clients, key=lambda client: not client.is_leader)
+    leader, other = await new_members(world)
     first = await start(world.groups.join(leader.request()))
     second = await start(world.groups.join(leader.request()))
     assert await code_of(first) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -274,8 +218,7 @@ async def test_nobody_is_a_member_of_a_group_that_does_not_exist(world: World):
 
 
 async def test_a_client_that_hangs_up_while_it_joins_does_not_hold_up_the_others(world: World):
-    steady, fickle = Client(world, "a"), Client(world, "b")
-    await stable(world, steady, fickle)
+    steady, fickle = await new_members(world)
     late = Client(world, "c")
     joining = await start(late.join_and_sync())
     hanging = await start(fickle.join())
@@ -293,8 +236,7 @@ async def test_a_client_that_hangs_up_while_it_joins_does_not_hold_up_the_others
 
 
 async def test_a_client_that_hangs_up_before_it_knew_its_id_is_forgotten_at_once(world: World):
-    steady = Client(world, "a")
-    await stable(world, steady)
+    (steady,) = await new_members(world, "a")
     hanging = await start(Client(world, "b", version=3).join())
     assert len(world.members) == 2
     hanging.cancel()
@@ -304,9 +246,7 @@ async def test_a_client_that_hangs_up_before_it_knew_its_id_is_forgotten_at_once
 
 
 async def test_who_hung_up_does_not_become_the_leader(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await stable(world, *clients)
-    leader, other = sorted(clients, key=lambda client: not client.is_leader)
+    leader, other = await new_members(world)
     hanging = await start(leader.join())
     hanging.cancel()
     await settle()
@@ -315,15 +255,13 @@ async def test_who_hung_up_does_not_become_the_leader(world: World):
 
 
 async def test_a_client_that_hangs_up_while_it_syncs_loses_its_session_if_it_stays_away(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await join_together(world, *clients)
-    leader, other = sorted(clients, key=lambda client: not client.is_leader)
+    leader, other = await new_members(world, are_assigned=False)
     hanging = await start(other.sync())
     await world.advance(SESSION_MS - 1)
     leader.heartbeat()
     hanging.cancel()
     await settle()
-    assert await code_of(leader.assign(leader.last_join)) is ErrorCode.NONE
+    assert await code_of(leader.assign()) is ErrorCode.NONE
     await world.advance(SESSION_MS - 1)
     leader.heartbeat()
     assert world.state == "Stable"
@@ -332,8 +270,7 @@ async def test_a_client_that_hangs_up_while_it_syncs_loses_its_session_if_it_sta
 
 
 async def test_nothing_is_left_waiting_when_the_coordinator_stops(world: World):
-    steady = Client(world, "a")
-    await stable(world, steady)
+    await new_members(world, "a")
     joining = await start(Client(world, "b").join())
     world.groups.stop()
     assert await code_of(joining) is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from fencepost.coordinator.group.decide import is_abandoned
 from fencepost.coordinator.group.states import State
 from fencepost.errors import ErrorCode
-from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, join_together, stable
+from tests.unit.coordinator.group.support import GROUP, SESSION_MS, Client, World, join_together, new_members, stable
 from tests.unit.coordinator.machine import code_of, compact, settle, start
 
 
 async def test_members_go_on_in_their_generation(world: World):
-    clients = [Client(world, name) for name in "abc"]
-    await stable(world, *clients)
+    clients = await new_members(world, "abc")
     before = world.groups.describe(GROUP)
     world.restart()
     assert world.groups.describe(GROUP) == before
@@ -23,9 +22,8 @@ async def test_members_go_on_in_their_generation(world: World):
     assert await world.commit(5, clients[2].identity) is ErrorCode.NONE
 
 
-async def test_sessions_begin_anew_when_a_group_is_loaded(world: World):
-    alive, dead = Client(world, "a"), Client(world, "b")
-    await stable(world, alive, dead)
+async def test_sessions_start_again_when_a_group_is_loaded(world: World):
+    alive, dead = await new_members(world)
     await world.advance(SESSION_MS - 1)
     world.restart()
     await world.advance(SESSION_MS - 1)
@@ -36,8 +34,7 @@ async def test_sessions_begin_anew_when_a_group_is_loaded(world: World):
 
 
 async def test_a_rebalance_under_way_falls_back_to_the_generation_before(world: World):
-    clients = [Client(world, name) for name in "ab"]
-    await stable(world, *clients)
+    clients = await new_members(world)
     late = Client(world, "c")
     await start(late.join())
     await join_together(world, *clients)
@@ -49,13 +46,11 @@ async def test_a_rebalance_under_way_falls_back_to_the_generation_before(world: 
 
 
 async def test_an_empty_group_remembers_its_generation(world: World):
-    client = Client(world, "a")
-    await stable(world, client)
+    (client,) = await new_members(world, "a")
     await client.leave()
     world.restart()
     assert world.state == "Empty"
-    again = Client(world, "b")
-    await stable(world, again)
+    (again,) = await new_members(world, "b")
     assert again.generation == 3
 
 
@@ -78,8 +73,7 @@ async def test_pending_offsets_are_pending_again_and_end_with_their_marker(world
 
 
 async def test_compaction_changes_nothing(world: World):
-    client = Client(world, "a")
-    await stable(world, client)
+    (client,) = await new_members(world, "a")
     await world.commit(1, client.identity)
     await world.commit_in_transaction(2, producer_id=9)
     world.end_transaction(9, commit=False)
@@ -128,7 +122,7 @@ async def take(world: World, clients: list[Client], what: str, which: int, value
         case "end":
             world.end_transaction(which, commit=bool(value))
         case "delete topic":
-            world.groups.topics_deleted(["t"])
+            world.groups.offsets.topic_deleted("t")
         case "join":
             clients[which].member_id = ""
             await start(clients[which].join_and_sync())
@@ -149,7 +143,8 @@ async def take(world: World, clients: list[Client], what: str, which: int, value
 def test_whatever_happened_a_restart_finds_what_was_there(steps):
     """The state in memory is what replaying the log gives: except for rebalances, which start over."""
 
-    async def story(world: World) -> None:
+    async def story() -> None:
+        world = World()
         clients = [Client(world, str(number), instance_id=f"i-{number}") for number in range(3)]
         for what, which, value in steps:
             await take(world, clients, what, which, value)
@@ -160,6 +155,9 @@ def test_whatever_happened_a_restart_finds_what_was_there(steps):
         assert after[0] == before[0]
         if before[0] and before[1] in (State.EMPTY.value, State.STABLE.value):
             assert after[1:] == before[1:]
+        world.groups.stop()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
 
     def snapshot(world: World):
         shards = {
@@ -168,14 +166,6 @@ def test_whatever_happened_a_restart_finds_what_was_there(steps):
             # A group that nobody is in and that has no offsets is about to be removed, and need not be there again.
             if not all(is_abandoned(group, shard.machine.offsets) for group in shard.machine.groups.values())
         }
-        described = world.groups.describe(GROUP)
-        return shards, world.state, described
+        return shards, world.state, world.groups.describe(GROUP)
 
-    async def main() -> None:
-        world = World()
-        await story(world)
-        world.groups.stop()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-
-    asyncio.run(main())
+    asyncio.run(story())

@@ -1,28 +1,18 @@
 """Static members (KIP-345): a restart within the session disturbs nobody, and the one before is fenced."""
 
-import pytest
-
-from fencepost.coordinator.group.requests import Identity, Leaver
-from fencepost.errors import ErrorCode, KafkaError
-from tests.unit.coordinator.group.support import GROUP, REBALANCE_MS, SESSION_MS, Client, World, join_together, stable
-from tests.unit.coordinator.machine import code_of, settle, start
+from fencepost.coordinator.group.requests import Leaver
+from fencepost.errors import ErrorCode
+from tests.unit.coordinator.group.support import GROUP, REBALANCE_MS, SESSION_MS, Client, World, new_members, stable
+from tests.unit.coordinator.machine import code_of, start
 
 
-def by_rank(clients: list[Client]) -> list[Client]:
-    return sorted(clients, key=lambda client: not client.is_leader)
-
-
-def reborn(client: Client, **changes) -> Client:
-    again = Client(client.world, client.name, instance_id=client.instance_id, version=client.version)
-    for name, value in changes.items():
-        setattr(again, name, value)
-    return again
+def reborn(client: Client, **options) -> Client:
+    """The same client after a restart: it has its instance id, and has lost its member id."""
+    return Client(client.world, client.name, instance_id=client.instance_id, version=client.version, **options)
 
 
 async def test_a_follower_that_restarts_gets_its_assignment_back_without_a_rebalance(world: World):
-    clients = [Client(world, name, instance_id=f"i-{name}") for name in "abc"]
-    await stable(world, *clients)
-    old = by_rank(clients)[1]
+    _, old, _ = await new_members(world, "abc", is_static=True)
     new = reborn(old)
     joined = await new.join()
     assert (joined.generation, joined.skip_assignment) == (1, False)
@@ -32,14 +22,13 @@ async def test_a_follower_that_restarts_gets_its_assignment_back_without_a_rebal
     assert old.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
     assert await code_of(old.sync()) is ErrorCode.FENCED_INSTANCE_ID
     assert await code_of(old.join()) is ErrorCode.FENCED_INSTANCE_ID
-    assert (await old.leave())[0].error is ErrorCode.FENCED_INSTANCE_ID
+    assert await old.leave() is ErrorCode.FENCED_INSTANCE_ID
     assert new.heartbeat() is ErrorCode.NONE
 
 
 async def test_a_leader_that_restarts_is_told_to_skip_the_assignment(world: World):
-    clients = [Client(world, name, instance_id=f"i-{name}") for name in "ab"]
-    await stable(world, *clients)
-    new = reborn(by_rank(clients)[0])
+    leader, _ = await new_members(world, is_static=True)
+    new = reborn(leader)
     joined = await new.join()
     assert joined.leader == joined.member_id == new.member_id
     assert joined.skip_assignment
@@ -48,36 +37,27 @@ async def test_a_leader_that_restarts_is_told_to_skip_the_assignment(world: Worl
 
 
 async def test_an_old_leader_that_restarts_is_told_that_its_former_self_leads(world: World):
-    """Clients without the flag of KIP-814 would assign anew on their own if they thought that they lead."""
-
-    clients = [Client(world, name, instance_id=f"i-{name}", version=7) for name in "ab"]
-    await stable(world, *clients)
-    old = by_rank(clients)[0]
+    """A client without the flag of KIP-814 would assign partitions again if it thought that it leads."""
+    old, _ = await new_members(world, is_static=True, version=7)
     joined = await reborn(old).join()
     assert joined.leader == old.member_id != joined.member_id
     assert not joined.members and not joined.skip_assignment
 
 
 async def test_a_restart_with_other_protocols_is_a_rebalance(world: World):
-    both = ["range", "sticky"]
-    clients = [Client(world, name, instance_id=f"i-{name}", protocols=both) for name in "a"]
-    clients += [Client(world, "b", instance_id="i-b", protocols=["range", "sticky"])]
-    await stable(world, *clients)
-    new = reborn(clients[1], protocols=Client(world, "x", protocols=["sticky"]).protocols)
-    joining = await start(new.join())
+    steady, old = await new_members(world, is_static=True, protocols=["range", "sticky"])
+    joining = await start(reborn(old, protocols=["sticky"]).join())
     assert world.state == "PreparingRebalance"
-    await start(clients[0].join())
+    await start(steady.join())
     assert (await joining).protocol == "sticky"
 
 
 async def test_a_restart_while_the_leader_assigns_begins_the_rebalance_again(world: World):
-    clients = [Client(world, name, instance_id=f"i-{name}") for name in "ab"]
-    await join_together(world, *clients)
-    leader, old = by_rank(clients)
+    leader, old = await new_members(world, is_static=True, are_assigned=False)
     waiting = await start(old.sync())
     joining = await start(reborn(old).join())
     assert await code_of(waiting) is ErrorCode.FENCED_INSTANCE_ID
-    assert await code_of(leader.assign(leader.last_join)) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert await code_of(leader.assign()) is ErrorCode.REBALANCE_IN_PROGRESS
     await start(leader.join())
     assert (await joining).generation == 2
 
@@ -102,7 +82,7 @@ async def test_a_static_member_that_is_away_keeps_its_place_through_a_rebalance(
     for _ in range(REBALANCE_MS // 1000):
         await world.advance(1000)
     assert (await joining).generation == (await rejoined).generation == 2
-    leader = steady if steady.last_join.leader == steady.member_id else late
+    leader = steady if steady.is_leader else late
     assert away.member_id in {member.member_id for member in leader.last_join.members}
 
 
@@ -118,8 +98,7 @@ async def test_when_only_absent_static_members_are_left_the_group_waits_for_thei
 
 
 async def test_a_static_member_stays_when_it_is_silent_for_less_than_its_session(world: World):
-    static = Client(world, "a", instance_id="i-a")
-    await stable(world, static)
+    (static,) = await new_members(world, "a", is_static=True)
     await world.advance(SESSION_MS - 1)
     assert await code_of(reborn(static).join()) is ErrorCode.NONE
     await world.advance(SESSION_MS - 1)
@@ -129,35 +108,19 @@ async def test_a_static_member_stays_when_it_is_silent_for_less_than_its_session
 
 
 async def test_an_administrator_removes_static_members_by_name(world: World):
-    clients = [Client(world, name, instance_id=f"i-{name}") for name in "abc"]
-    await stable(world, *clients)
-    left = await world.groups.leave(GROUP, [Leaver("", "i-a"), Leaver("", "i-x"), Leaver("", "i-b"), Leaver("")])
-    assert [one.error for one in left] == [
-        ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID,
-    ]  # fmt: skip
-    assert clients[2].heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
-    assert await code_of(clients[2].join_and_sync()) is ErrorCode.NONE
+    *gone, left = await new_members(world, "abc", is_static=True)
+    leavers = [Leaver("", client.instance_id) for client in gone]
+    codes = await world.groups.leave(GROUP, [*leavers, Leaver("", "i-x"), Leaver("")])
+    assert codes == [ErrorCode.NONE] * 2 + [ErrorCode.UNKNOWN_MEMBER_ID] * 2
+    assert left.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert await code_of(left.join_and_sync()) is ErrorCode.NONE
 
 
 async def test_the_new_id_survives_a_restart_of_the_broker(world: World):
-    clients = [Client(world, name, instance_id=f"i-{name}") for name in "ab"]
-    await stable(world, *clients)
-    old = by_rank(clients)[1]
+    _, old = await new_members(world, is_static=True)
     new = reborn(old)
     await new.join()
     world.restart()
-    await settle()
     assert new.heartbeat() is ErrorCode.NONE
     assert (await new.sync()).assignment == old.member_id.encode()
     assert old.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
-
-
-async def test_commits_of_the_one_before_are_fenced(world: World):
-    static = Client(world, "a", instance_id="i-a")
-    await stable(world, static)
-    new = reborn(static)
-    await new.join()
-    assert await world.commit(1, new.identity) is ErrorCode.NONE
-    for who in (static.identity, Identity("x", 1, "i-a")):
-        with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
-            await world.commit(2, who)
