@@ -24,7 +24,7 @@ from fencepost.coordinator.txn.model import Transaction, TransactionVersion, enc
 from fencepost.coordinator.txn.producer_ids import ProducerIds
 from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.states import PREPARED, TransactionState
-from fencepost.coordinator.txn.steps import Step, StepHook, no_hook
+from fencepost.coordinator.txn.steps import Step, StepHook
 from fencepost.coordinator.txn.table import TransactionTable
 from fencepost.errors import ErrorCode, InvariantBroken, KafkaError
 from fencepost.wire.records import Record
@@ -49,7 +49,7 @@ class TransactionCoordinator:
     ) -> None:
         self._clock = clock
         self._settings = settings
-        self._step = step or no_hook
+        self._step = step or (lambda reached: None)
         self._table = TransactionTable()
         self._shards: Shards[TransactionTable] = Shards(
             TRANSACTION_STATE, topics, lambda partition: self._table, clock, Replay.NEWEST_PER_KEY

@@ -22,7 +22,3 @@ class Step(enum.IntEnum):
 
 
 StepHook = Callable[[Step], None]
-
-
-def no_hook(step: Step) -> None:
-    """What runs at every step outside of tests."""

@@ -28,9 +28,6 @@ class TransactionTable:
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._by_id.values())
 
-    def __len__(self) -> int:
-        return len(self._by_id)
-
     def open(self) -> list[Transaction]:
         """Those in state ONGOING."""
         return [self._by_id[transactional_id] for transactional_id in self._open]

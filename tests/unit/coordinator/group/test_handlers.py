@@ -1,20 +1,21 @@
 """The group APIs as clients speak them: every version goes in as bytes and comes out as bytes."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fencepost.broker.dispatch import handlers
 from fencepost.client.raw import offset_topics
-from fencepost.errors import ErrorCode, KafkaError
+from fencepost.coordinator.txn.coordinator import TransactionCoordinator
+from fencepost.coordinator.txn.settings import TransactionSettings
+from fencepost.errors import ErrorCode
+from fencepost.wire.terms import TopicPartition
 from tests.fakes import requests
 from tests.unit.coordinator.group.support import GROUP, SESSION_MS, World, subscription
 from tests.unit.coordinator.machine import settle
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 11, 12, 13, 14
 DESCRIBE, LIST, TXN_OFFSET_COMMIT, DELETE, OFFSET_DELETE = 15, 16, 28, 42, 47
-TOPIC_ID = bytes(range(16))
 JOIN_FIELDS = {
     "group_id": GROUP,
     "session_timeout_ms": SESSION_MS,
@@ -30,34 +31,19 @@ def each_version(key: int):
     return pytest.mark.parametrize("version", range(entry.first, entry.last + 1))
 
 
-class Transactions:
-    """Remembers what the coordinator of transactions is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Any, ...]] = []
-        self.refusal: KafkaError | None = None
-
-    def add_partitions_from_produce(self, *asked: Any) -> Any:
-        self.asked.append(("add", *asked))
-
-        async def later() -> None:
-            if self.refusal is not None:
-                raise self.refusal
-
-        return later()
-
-    def verify_partitions(self, *asked: Any, missing: ErrorCode) -> None:
-        self.asked.append(("verify", *asked, missing))
-        if self.refusal is not None:
-            raise self.refusal
-
-
 class Broker:
+    """Its only topic is `t`, with two partitions."""
+
     def __init__(self, world: World) -> None:
-        topic = SimpleNamespace(name="t", id=TOPIC_ID, partitions=2)
         self.groups = world.groups
-        self.topics = SimpleNamespace(get={"t": topic}.get, by_id={TOPIC_ID: topic}.get)
-        self.transactions = Transactions()
+        self.topics = world.topics
+        self.topic_id = self.topics.create("t", 2, {}).id
+        self.transactions = TransactionCoordinator(
+            topics=self.topics,
+            clock=world.clock,
+            settings=TransactionSettings(),
+            marker_appended=self.groups.marker_appended,
+        )
 
     async def ask(self, key: int, version: int, **fields: Any) -> Any:
         return await requests.ask(self, key, version, fields)
@@ -82,9 +68,8 @@ class Broker:
     async def commit(self, topics: list[dict[str, Any]], version: int = 9, **changes: Any) -> Any:
         return await self.ask(OFFSET_COMMIT, version, **{"group_id": GROUP, "topics": topics, **changes})
 
-
-def named(version: int, name: str = "t", topic_id: bytes = TOPIC_ID) -> dict[str, Any]:
-    return {"topic_id": topic_id} if version >= 10 else {"name": name}
+    def named(self, version: int) -> dict[str, Any]:
+        return {"topic_id": self.topic_id} if version >= 10 else {"name": "t"}
 
 
 @pytest.fixture
@@ -130,8 +115,9 @@ async def test_a_connection_that_is_lost_takes_its_join_back(world: World, broke
 @each_version(OFFSET_COMMIT)
 async def test_offsets_are_committed(broker: Broker, version: int):
     parts = [{"partition_index": n, "committed_offset": 40 + n, "committed_metadata": None} for n in (0, 2)]
-    unknown = {**named(version, "x", bytes(16)), "partitions": parts[:1]}
-    answer = await broker.commit([{**named(version), "partitions": parts}, unknown], version)
+    unknown = {"topic_id": b"?" * 16} if version >= 10 else {"name": "x"}
+    topics = [{**broker.named(version), "partitions": parts}, {**unknown, "partitions": parts[:1]}]
+    answer = await broker.commit(topics, version)
     codes = [[part.error_code for part in topic.partitions] for topic in answer.topics]
     missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes == [[ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION], [missing]]
@@ -142,7 +128,7 @@ async def test_offsets_are_committed(broker: Broker, version: int):
 @each_version(OFFSET_COMMIT)
 async def test_a_fenced_commit_says_so_for_every_partition(broker: Broker, version: int):
     (topic,) = offset_topics({("t", 0): 1, ("t", 1): 1})
-    topics = [{**topic, **named(version)}]
+    topics = [{**topic, **broker.named(version)}]
     answer = await broker.commit(topics, version, member_id="m", generation_id_or_member_epoch=3)
     code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
     assert [part.error_code for part in answer.topics[0].partitions] == [code, code]
@@ -151,7 +137,7 @@ async def test_a_fenced_commit_says_so_for_every_partition(broker: Broker, versi
 @each_version(OFFSET_FETCH)
 async def test_offsets_are_fetched(broker: Broker, version: int):
     await broker.commit(offset_topics({("t", 0): 5}, "m"))
-    wanted = [{**named(version), "partition_indexes": [0, 1]}]
+    wanted = [{**broker.named(version), "partition_indexes": [0, 1]}]
     for topics in [wanted] if version == 1 else [wanted, None]:
         if version >= 8:
             (found,) = (await broker.ask(OFFSET_FETCH, version, groups=[{"group_id": GROUP, "topics": topics}])).groups
@@ -160,7 +146,7 @@ async def test_offsets_are_fetched(broker: Broker, version: int):
             found = await broker.ask(OFFSET_FETCH, version, group_id=GROUP, topics=topics)
         assert found.error_code == 0
         (topic,) = found.topics
-        assert topic.topic_id == TOPIC_ID if version >= 10 else topic.name == "t"
+        assert topic.topic_id == broker.topic_id if version >= 10 else topic.name == "t"
         offsets = [(part.committed_offset, part.metadata, part.error_code) for part in topic.partitions]
         assert offsets == [(5, "m", 0), (-1, "", 0)][: 1 if topics is None else 2]
 
@@ -174,22 +160,25 @@ async def test_an_unknown_topic_id_is_told_when_offsets_are_fetched(broker: Brok
 
 @each_version(TXN_OFFSET_COMMIT)
 async def test_offsets_in_a_transaction_make_sure_that_it_holds_their_partition(broker: Broker, version: int):
-    fields = {
-        "transactional_id": "tx", "group_id": GROUP, "producer_id": 9, "producer_epoch": 0,
-        "topics": offset_topics({("t", 0): 5}),
-    }  # fmt: skip
-    answer = await broker.ask(TXN_OFFSET_COMMIT, version, **fields)
-    assert answer.topics[0].partitions[0].error_code == 0
-    where = [("__consumer_offsets", broker.groups.partition_of(GROUP))]
-    missing = ErrorCode.TRANSACTION_ABORTABLE if version == 4 else ErrorCode.INVALID_TXN_STATE
-    expected = ("add", "tx", 9, 0, where) if version >= 5 else ("verify", "tx", 9, 0, where, missing)
-    assert broker.transactions.asked == [expected]
+    producer = await broker.transactions.init_producer_id("tx", 60_000)
+    where = TopicPartition("__consumer_offsets", broker.groups.partition_of(GROUP))
+
+    async def commit(epoch: int) -> int:
+        fields = {"transactional_id": "tx", "producer_id": producer.producer_id, "producer_epoch": epoch}
+        topics = offset_topics({("t", 0): 5})
+        answer = await broker.ask(TXN_OFFSET_COMMIT, version, **fields, group_id=GROUP, topics=topics)
+        return answer.topics[0].partitions[0].error_code
+
+    if version < 5:
+        missing = ErrorCode.TRANSACTION_ABORTABLE if version == 4 else ErrorCode.INVALID_TXN_STATE
+        assert await commit(producer.epoch) == missing
+        await broker.transactions.add_partitions("tx", producer, [where])
+    assert await commit(producer.epoch) == ErrorCode.NONE
+    assert broker.transactions.describe("tx").partitions == {where}
     wanted = [{"name": "t", "partition_indexes": [0]}]
     found = await broker.ask(OFFSET_FETCH, 7, group_id=GROUP, require_stable=True, topics=wanted)
     assert found.topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
-    broker.transactions.refusal = KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
-    refused = await broker.ask(TXN_OFFSET_COMMIT, version, **fields)
-    assert refused.topics[0].partitions[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await commit(producer.epoch + 1) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @each_version(LIST)

@@ -161,7 +161,7 @@ async def test_an_initial_delay_never_exceeds_the_rebalance_timeout(world: World
     assert clients[0].done()
 
 
-async def test_when_the_limit_was_lowered_the_last_to_join_again_goes(world: World):
+async def test_when_the_limit_was_lowered_the_last_to_join_again_goes_and_nobody_else_may_come(world: World):
     clients = await new_members(world, "abc")
     world.settings.group_max_size = 2
     world.restart()
@@ -169,6 +169,9 @@ async def test_when_the_limit_was_lowered_the_last_to_join_again_goes(world: Wor
     first, second = await start(clients[0].join()), await start(clients[1].join())
     assert await code_of(clients[2].join()) is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert (await first).generation == (await second).generation == 2
+    await asyncio.gather(clients[0].assign(), clients[1].assign())
+    assert await code_of(Client(world, "d").join()) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.state == "Stable"
 
 
 async def test_who_does_not_ask_for_an_assignment_in_time_is_removed(world: World):
