@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from types import TracebackType
 from typing import Any, Self
 
 from fencepost.broker.settings import Settings
@@ -179,9 +178,7 @@ class Broker:
             self.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self) -> Self:

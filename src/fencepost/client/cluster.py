@@ -12,7 +12,6 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from fencepost.client.connection import Connection
@@ -52,6 +51,10 @@ class TopicMetadata:
     partitions: dict[int, PartitionMetadata]
 
 
+def _error_code(answer: Message) -> int:
+    return int(answer.error_code)
+
+
 class Cluster:
     """`Cluster("host:9092")`, or a dictionary of Kafka's settings."""
 
@@ -65,9 +68,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -157,12 +158,7 @@ class Cluster:
         self, what: str, api_key: int, fields: Mapping[str, Any], *, lowest: int = 0, highest: int = ALWAYS.last
     ) -> Message:
         """Ask any broker. Repeated if the connection breaks, so only for requests that may be carried out twice."""
-        retry = Retry(what, self.settings)
-        while True:
-            try:
-                return self.any().call(api_key, fields, lowest=lowest, highest=highest)
-            except ConnectionLost as error:
-                retry.wait(error)
+        return self._retrying(what, lambda: self.any().call(api_key, fields, lowest=lowest, highest=highest))
 
     def call_coordinator(
         self,
@@ -170,16 +166,16 @@ class Cluster:
         key: str,
         api_key: int,
         fields: Mapping[str, Any],
-        code_of: Callable[[Message], int],
         *,
         what: str,
+        code_of: Callable[[Message], int] = _error_code,
         lowest: int = 0,
         highest: int = ALWAYS.last,
         again: AbstractSet[ErrorCode] = COORDINATOR_MOVED | BUSY,
     ) -> tuple[Message, ErrorCode]:
-        """Ask the coordinator until its code is none of `again`; gives the answer and that code.
+        """Ask the coordinator until its code is none of `again`. Returns the answer and its code.
 
-        For what may be done twice only.
+        Only for requests that may be carried out twice.
         """
         retry = Retry(what, self.settings)
         while True:

@@ -14,7 +14,6 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from fencepost.client.settings import Address, ClientSettings
@@ -60,9 +59,7 @@ class Channel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ def committed_offsets(
         group,
         OFFSET_FETCH,
         fields,
-        _first_code,
+        code_of=_first_code,
         what=f"committed offsets of group {group!r}",
         lowest=FIRST_WITH_REQUIRE_STABLE,
         highest=LAST_WITH_NAMES,

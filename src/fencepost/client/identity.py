@@ -6,6 +6,7 @@ one stopped.
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 
 class TransactionProtocol(enum.IntEnum):
@@ -26,3 +27,12 @@ class ProducerIdentity:
 
     def __str__(self) -> str:
         return f"{self.transactional_id!r} (producer {self.producer_id}, epoch {self.epoch})"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As most requests of a transaction name it."""
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+        }

@@ -22,6 +22,7 @@ from fencepost.client.registration import (
     END_TXN,
     PRODUCE,
     TXN_OFFSET_COMMIT,
+    first_offset_code,
     first_partition_code,
 )
 from fencepost.client.retry import COORDINATOR_MOVED, LEADER_MOVED, known_code
@@ -244,8 +245,7 @@ class RawClient(RawConnection):
         """TxnOffsetCommit: the offsets wait for the end of the transaction."""
         topics = offset_topics(offsets)
         answer = self.call(TXN_OFFSET_COMMIT, version, **session.fields, group_id=group, topics=topics)
-        codes = [p.error_code for topic in answer.topics for p in topic.partitions]
-        return known_code(next((code for code in codes if code), 0))
+        return known_code(first_offset_code(answer))
 
     def end(self, session: Session, *, commit: bool, version: int = END_TXN_V2) -> ErrorCode:
         """EndTxn once; in the second protocol the session moves to the epoch in the answer."""

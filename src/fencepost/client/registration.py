@@ -5,7 +5,7 @@ Everything here may safely be done twice, so it is retried until the coordinator
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.fields import by_topic
@@ -47,18 +47,13 @@ def register_partitions(cluster: Cluster, identity: ProducerIdentity, partitions
     topics = by_topic(partitions)
     if identity.protocol is not TransactionProtocol.V1 or not topics:
         return
-    fields = {
-        "v3_and_below_transactional_id": identity.transactional_id,
-        "v3_and_below_producer_id": identity.producer_id,
-        "v3_and_below_producer_epoch": identity.epoch,
-        "v3_and_below_topics": topics,
-    }
+    fields = {f"v3_and_below_{name}": value for name, value in {**identity.fields, "topics": topics}.items()}
     _, code = cluster.call_coordinator(
         Coordinates.TRANSACTION,
         identity.transactional_id,
         ADD_PARTITIONS_TO_TXN,
         fields,
-        first_partition_code,
+        code_of=first_partition_code,
         what=f"registering partitions with {identity}",
         highest=LAST_ADD_PARTITIONS_OF_CLIENTS,
         # The coordinator may hear of a new topic a moment later than we did.
@@ -73,8 +68,7 @@ def add_group(cluster: Cluster, identity: ProducerIdentity, group: str) -> None:
         Coordinates.TRANSACTION,
         identity.transactional_id,
         ADD_OFFSETS_TO_TXN,
-        {**_who(identity), "group_id": group},
-        lambda answer: int(answer.error_code),
+        {**identity.fields, "group_id": group},
         what=f"registering group {group!r} with {identity}",
     )
     _check(code, identity, f"group {group!r} cannot be registered")
@@ -101,8 +95,8 @@ def commit_offsets(
         Coordinates.GROUP,
         group,
         TXN_OFFSET_COMMIT,
-        {**_who(identity), "group_id": group, "topics": by_topic(entries)},
-        lambda answer: next((p.error_code for topic in answer.topics for p in topic.partitions if p.error_code), 0),
+        {**identity.fields, "group_id": group, "topics": by_topic(entries)},
+        code_of=first_offset_code,
         what=f"offsets of group {group!r} in {identity}",
         lowest=bounds.lowest,
         highest=bounds.highest,
@@ -114,14 +108,6 @@ def commit_offsets(
     if code is ErrorCode.OFFSET_METADATA_TOO_LARGE:
         raise TransactionFailed(f"group {group!r}: the metadata is longer than the broker's offset.metadata.max.bytes")
     _check(code, identity, f"offsets of group {group!r} cannot be added")
-
-
-def _who(identity: ProducerIdentity) -> dict[str, Any]:
-    return {
-        "transactional_id": identity.transactional_id,
-        "producer_id": identity.producer_id,
-        "producer_epoch": identity.epoch,
-    }
 
 
 def _check(code: ErrorCode, identity: ProducerIdentity, what: str) -> None:
@@ -136,6 +122,10 @@ def fenced_message(identity: ProducerIdentity, code: ErrorCode) -> str:
         f"{identity} has been fenced ({code.name}): another producer uses this transactional id now, "
         "or the transaction was open for longer than transaction.timeout.ms"
     )
+
+
+def first_offset_code(answer: Message) -> int:
+    return next((p.error_code for topic in answer.topics for p in topic.partitions if p.error_code), 0)
 
 
 def first_partition_code(answer: Message) -> int:

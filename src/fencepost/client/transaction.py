@@ -19,7 +19,7 @@ import enum
 import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.groups import CommittedOffset
@@ -199,16 +199,8 @@ class SharedTransaction:
             "producer_id": producer_id,
             "producer_epoch": epoch,
         }
-        return self._cluster.call_coordinator(
-            Coordinates.TRANSACTION,
-            self._transactional_id,
-            INIT_PRODUCER_ID,
-            fields,
-            lambda answer: int(answer.error_code),
-            what=f"fencing transactional id {self._transactional_id!r}",
-            lowest=FIRST_THAT_SAYS_WHO_IT_WAS,
-            again=again,
-        )
+        what = f"fencing transactional id {self._transactional_id!r}"
+        return self._ask(INIT_PRODUCER_ID, fields, what=what, lowest=FIRST_THAT_SAYS_WHO_IT_WAS, again=again)
 
     # -- what is in it -----------------------------------------------------------------------------------------------
 
@@ -253,7 +245,8 @@ class SharedTransaction:
         connection = self._cluster.coordinator(Coordinates.TRANSACTION, self._transactional_id)
         version = connection.version(END_TXN, *VERSIONS[self.identity.protocol][END_TXN])
         was_in_doubt, self._in_doubt = self._in_doubt, True  # from here on it may be carried out
-        answer = connection.call(END_TXN, self._end_fields(commit=True), lowest=version, highest=version)
+        fields = {**self.identity.fields, "committed": True}
+        answer = connection.call(END_TXN, fields, lowest=version, highest=version)
         code = known_code(answer.error_code)
         if not code:
             self._ended(answer)
@@ -273,17 +266,9 @@ class SharedTransaction:
         # A coordinator that has aborted after the timeout takes our abort for a retry and confirms it. So use the time.
         by = AbortedBy.TIMEOUT if 1000 * self.open_for_s >= self._timeout_ms else AbortedBy.US
         self._state = _State.SPENT
-        bounds = VERSIONS[self.identity.protocol][END_TXN]
-        answer, code = self._cluster.call_coordinator(
-            Coordinates.TRANSACTION,
-            self._transactional_id,
-            END_TXN,
-            self._end_fields(commit=False),
-            lambda answer: int(answer.error_code),
-            what=f"abort of {self.identity}",
-            lowest=bounds.lowest,
-            highest=bounds.highest,
-        )
+        fields = {**self.identity.fields, "committed": False}
+        lowest, highest = VERSIONS[self.identity.protocol][END_TXN]
+        answer, code = self._ask(END_TXN, fields, what=f"abort of {self.identity}", lowest=lowest, highest=highest)
         if not code:
             self._ended(answer)
         elif code is ErrorCode.INVALID_TXN_STATE:
@@ -304,13 +289,9 @@ class SharedTransaction:
         if self._state not in states:
             raise InvariantBroken(f"cannot {what} while the transaction is {self._state.name}")
 
-    def _end_fields(self, *, commit: bool) -> dict[str, object]:
-        return {
-            "transactional_id": self._transactional_id,
-            "producer_id": self.identity.producer_id,
-            "producer_epoch": self.identity.epoch,
-            "committed": commit,
-        }
+    def _ask(self, api_key: int, fields: Mapping[str, Any], **more: Any) -> tuple[Message, ErrorCode]:
+        """Ask the transaction's coordinator; `more` is as for `Cluster.call_coordinator`."""
+        return self._cluster.call_coordinator(Coordinates.TRANSACTION, self._transactional_id, api_key, fields, **more)
 
     def _ended(self, answer: Message) -> None:
         """Protocol 2 answers with the next transaction's identity."""
@@ -367,13 +348,11 @@ class SharedTransaction:
     def _owner(self) -> _Owner | None:
         """The owner as the coordinator knows it; None if it does not say (before Kafka 3.0) or is unreachable."""
         try:
-            answer, code = self._cluster.call_coordinator(
-                Coordinates.TRANSACTION,
-                self._transactional_id,
+            answer, code = self._ask(
                 DESCRIBE_TRANSACTIONS,
                 {"transactional_ids": [self._transactional_id]},
-                lambda answer: int(answer.transaction_states[0].error_code),
                 what=f"state of transaction {self.identity}",
+                code_of=lambda answer: int(answer.transaction_states[0].error_code),
             )
         except ClientError:
             return None

@@ -8,7 +8,6 @@ batch keeps its sequence for ever, so sending it again after a lost answer is ha
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from fencepost.client.cluster import Cluster
@@ -100,9 +99,7 @@ class TransactionWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _traceback: object) -> None:
         try:
             if error is None:
                 self.flush()

@@ -7,7 +7,7 @@ always raises.
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 
@@ -22,9 +22,7 @@ class Interrupts:
         self.take_back()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if _is_main_thread():
             signal.signal(signal.SIGINT, self._before)
 

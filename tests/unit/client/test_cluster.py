@@ -96,9 +96,7 @@ def test_a_topic_that_one_may_not_see_is_refused_with_the_code():
 
 
 def ask(cluster: Cluster) -> ErrorCode:
-    _, code = cluster.call_coordinator(
-        Coordinates.GROUP, "g", HEARTBEAT, {"group_id": "g"}, lambda answer: int(answer.error_code), what="heartbeat"
-    )
+    _, code = cluster.call_coordinator(Coordinates.GROUP, "g", HEARTBEAT, {"group_id": "g"}, what="heartbeat")
     return code
 
 

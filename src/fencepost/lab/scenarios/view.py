@@ -137,8 +137,8 @@ class View:
             group,
             OFFSET_FETCH,
             {"groups": [{"group_id": group, "topics": entries}], "require_stable": stable},
-            lambda answer: int(answer.groups[0].error_code),
             what=f"offsets of {group!r}",
+            code_of=lambda answer: int(answer.groups[0].error_code),
             lowest=8,
             highest=8,
         )
