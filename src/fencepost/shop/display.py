@@ -8,9 +8,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from fencepost.shop.verify import Report
@@ -58,28 +65,28 @@ class Figures:
         return " · ".join(filter(None, [*parts, f"transactions {self.transactions}", self.rates]))
 
 
-class Display(Protocol):
+class Display:
+    def __init__(self) -> None:
+        self._is_terminal = sys.stdout.isatty()
+        self._console = Console(force_terminal=self._is_terminal, highlight=False, soft_wrap=True)
+
     def say(self, line: str) -> None:
         """Print a line."""
+        self._console.print(line, markup=False)
 
-    def watching(self, figures: Figures) -> Any:
+    def watching(self, figures: Figures) -> AbstractContextManager[object]:
         """A `with` block in which the figures are shown."""
-
-    def table(self, rows: list[tuple[str, str]], *, is_right: bool) -> None: ...
-
-
-def display() -> Display:
-    return RichDisplay() if sys.stdout.isatty() else PlainDisplay()
-
-
-class PlainDisplay:
-    """For a pipe or a file: lines."""
-
-    def say(self, line: str) -> None:
-        print(line, flush=True)  # noqa: T201
+        if not self._is_terminal:
+            return self._lines(figures)
+        return Live(
+            get_renderable=lambda: _bars(figures),
+            console=self._console,
+            refresh_per_second=REFRESH_PER_S,
+            transient=True,
+        )
 
     @contextmanager
-    def watching(self, figures: Figures) -> Iterator[None]:
+    def _lines(self, figures: Figures) -> Iterator[None]:
         done = threading.Event()
 
         def watch() -> None:
@@ -98,52 +105,16 @@ class PlainDisplay:
             done.set()
             thread.join()
 
-    def table(self, rows: list[tuple[str, str]], *, is_right: bool) -> None:
-        for name, value in rows:
-            self.say(f"  {name:<{WORD_WIDTH}} {value:>12}")
-
-
-class RichDisplay:
-    """For a terminal: progress bars."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-
-        self._console = Console(highlight=False)
-
-    def say(self, line: str) -> None:
-        self._console.print(line, markup=False)
-
-    @contextmanager
-    def watching(self, figures: Figures) -> Iterator[None]:
-        from rich.live import Live
-
-        with Live(
-            get_renderable=lambda: _bars(figures),
-            console=self._console,
-            refresh_per_second=REFRESH_PER_S,
-            transient=True,
-        ):
-            yield
-
-    def table(self, rows: list[tuple[str, str]], *, is_right: bool) -> None:
-        from rich import box
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE, show_header=False, border_style="green" if is_right else "red")
+    def table(self, rows: list[tuple[str, str]]) -> None:
+        table = Table(box=box.SIMPLE, show_header=False)
         table.add_column()
         table.add_column(justify="right")
-        for name, value in rows:
-            table.add_row(name, value)
+        for row in rows:
+            table.add_row(*row)
         self._console.print(table)
 
 
-def _bars(figures: Figures) -> Any:
-    from rich.console import Group
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
+def _bars(figures: Figures) -> RenderableType:
     grid = Table.grid(padding=(0, 1))
     for label, done, of in (
         ("purchases written", figures.written, figures.wanted),

@@ -39,10 +39,6 @@ class ShopFailed(FencepostError):
     """The pipeline stopped. The message says why and what to do."""
 
 
-class Stopped(FencepostError):
-    """Ctrl-C came before the end. The same command continues where this one stopped."""
-
-
 @dataclass(frozen=True, slots=True)
 class ShopPlan:
     """What to do, and where."""
@@ -59,7 +55,10 @@ class ShopPlan:
 
 
 def run(plan: ShopPlan, display: Display) -> Report:
-    """Do all steps. The report says whether the result is right. Raises if it could not be checked."""
+    """Do all steps. The report says whether the result is right. Raises if it could not be checked.
+
+    Raises KeyboardInterrupt after Ctrl-C, when everything has been stopped. The next run continues.
+    """
     figures = Figures(wanted=plan.purchases, phase="starting")
     with Interrupts() as interrupts, Cluster(plan.bootstrap) as cluster, display.watching(figures):
         create_topics(cluster, {name: NewTopic(plan.partitions) for name in TOPICS})
@@ -69,9 +68,11 @@ def run(plan: ShopPlan, display: Display) -> Report:
                 figures.to_process = min(_waiting(cluster), figures.written)  # transaction markers have offsets, too
                 _process(plan, spark, figures, interrupts)
         if interrupts.have_come and not plan.follow_per_second:
-            raise Stopped("stopped; run the same command to continue")
-        report = _verify(plan, figures)
-    display.table(rows_of(report, figures), is_right=report.is_right)
+            raise KeyboardInterrupt
+        figures.phase = "verifying"
+        with Verifier(plan.bootstrap) as verifier:
+            report = verifier.look(is_final=True)
+    display.table(rows_of(report, figures))
     return report
 
 
@@ -167,6 +168,8 @@ def _waiting(cluster: Cluster) -> int:
 
 def _process(plan: ShopPlan, spark: "SparkSession", figures: Figures, interrupts: Interrupts) -> None:
     """Run the query until it is done or Ctrl-C comes."""
+    from fencepost.spark import subscribe
+
     figures.phase = "processing"
     started_s = time.monotonic()
 
@@ -175,7 +178,8 @@ def _process(plan: ShopPlan, spark: "SparkSession", figures: Figures, interrupts
         figures.committed += not done.was_skipped
         figures.process_s = time.monotonic() - started_s
 
-    with _subscribed(on_transaction), _explained(plan):
+    with contextlib.ExitStack() as listening, _explained(plan):
+        listening.callback(subscribe(on_transaction))
         trigger = {"processingTime": "1 second"} if plan.follow_per_second else {"availableNow": True}
         query = start(spark, plan.bootstrap, str(plan.checkpoint), trigger=trigger, purchases_per_batch=plan.batch)
         try:
@@ -220,17 +224,6 @@ def _follow(plan: ShopPlan, query: "StreamingQuery", figures: Figures, interrupt
 
 
 @contextlib.contextmanager
-def _subscribed(listener: "Callable[[TransactionProgress], None]") -> Iterator[None]:
-    from fencepost.spark import subscribe
-
-    unsubscribe = subscribe(listener)
-    try:
-        yield
-    finally:
-        unsubscribe()
-
-
-@contextlib.contextmanager
 def _explained(plan: ShopPlan) -> Iterator[None]:
     """Spark's errors as one message."""
     from py4j.protocol import Py4JError
@@ -240,12 +233,3 @@ def _explained(plan: ShopPlan) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise ShopFailed(f"{explain(error)} (Spark's log: {plan.log_file})") from error
-
-
-# -- the verification --------------------------------------------------------------------------------------------------
-
-
-def _verify(plan: ShopPlan, figures: Figures) -> Report:
-    figures.phase = "verifying"
-    with Verifier(plan.bootstrap) as verifier:
-        return verifier.look(is_final=True)

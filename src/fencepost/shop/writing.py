@@ -54,14 +54,11 @@ class PurchaseWriter:
         writer.write_up_to(200_000, on_progress=print)
     """
 
-    def __init__(self, cluster: Cluster, compression: Compression = Compression.LZ4) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._transaction = SharedTransaction(cluster, TRANSACTIONAL_ID)
-        self._compression = compression
         self._stopping = threading.Event()
         self.made = Made(0, DEFAULT_SEED)
-        self.committed = 0  #: transactions of this writer
-        self.aborted = 0
 
     def open(self, seed: int | None = None) -> Made:
         """Fence, then read. Another seed than the topic's is refused; None takes the topic's seed."""
@@ -110,7 +107,7 @@ class PurchaseWriter:
     def _encoder(self) -> Encoder:
         partitions = len(self._cluster.topic(PURCHASES).partitions)
         shape = TopicShape(partitions, max_message_bytes(self._cluster, PURCHASES))
-        return Encoder({PURCHASES: shape}, compression=self._compression)
+        return Encoder({PURCHASES: shape}, compression=Compression.LZ4)
 
     def _write(self, blobs: list[Blob], after: Made) -> None:
         identity = self._transaction.begin()
@@ -121,15 +118,9 @@ class PurchaseWriter:
             writer.write(ledger.place(NAME), note)
         self._transaction.commit()
         self.made = after
-        self.committed += 1
 
     def _recover(self) -> None:
         """Make the outcome of the last transaction final, and read it from the ledger."""
         self._transaction.reclaim()
         entry = ledger.read_entry(self._cluster, NAME)
-        before = self.made
-        self.made = Made(0, before.seed) if entry is None else Made.from_entry(entry)
-        if self.made == before:
-            self.aborted += 1
-        else:
-            self.committed += 1
+        self.made = Made(0, self.made.seed) if entry is None else Made.from_entry(entry)

@@ -10,14 +10,14 @@ import pytest
 from fencepost.client import Cluster
 from fencepost.client import cluster as client_cluster
 from fencepost.client.admin import NewTopic as Shape
-from fencepost.client.admin import create_topics, delete_topics, grow_topic
+from fencepost.client.admin import create_topics, delete_topics
 from fencepost.errors import ConfigError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark import ledger
 from fencepost.spark.offsets_json import SourceOffset, parse
 from fencepost.spark.source.planner import StreamPlanner, lag_of
 from fencepost.spark.source.splitting import OffsetRange
 from fencepost.wire.terms import TopicPartition
-from tests.conftest import unique, wait_until
+from tests.conftest import grow_topic, unique, wait_until
 from tests.spark.source.support import abort, begin, commit, commit_offsets, delete_records, fill, options
 
 Topic = Callable[..., str]

@@ -11,10 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fencepost.client import Cluster
-from fencepost.client.admin import grow_topic
 from fencepost.spark.source.planner import lag_of
 from fencepost.wire.terms import TopicPartition
-from tests.conftest import wait_until
+from tests.conftest import grow_topic, wait_until
 from tests.spark.source.support import abort, commit, delete_records, fill
 
 Topic = Callable[..., str]

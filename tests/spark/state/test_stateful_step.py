@@ -13,13 +13,13 @@ from confluent_kafka import Consumer, Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from fencepost.client.admin import NewTopic, create_topics, delete_topics, grow_topic
+from fencepost.client.admin import NewTopic, create_topics, delete_topics
 from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
 from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from fencepost.spark.state.changelog import changelog_name
-from tests.conftest import wait_until
+from tests.conftest import grow_topic, wait_until
 from tests.spark.faults.checker import read_committed
 
 
