@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.client.raw import Produced, RawClient, patiently
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
-from tests.unit.client.scripted import METADATA, ScriptedBroker
+from tests.unit.client.scripted import METADATA
 
 BUSY, MOVED, NO = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.PRODUCER_FENCED
 LOST = ConnectionLost("gone")
@@ -40,8 +40,8 @@ def test_patience_ends_with_the_last_answer():
         patiently(lambda: take(iter([Refused(BUSY)])), timeout_s=0)
 
 
-def test_a_request_in_pieces_is_answered_when_it_is_complete():
-    with ScriptedBroker() as broker, RawClient(broker.address) as client:
+def test_a_request_in_pieces_is_answered_when_it_is_complete(broker):
+    with RawClient(broker.address) as client:
         data, asked = client.frame(METADATA, 9, {"topics": None})
         for byte in data[:-1]:
             client.send_bytes(bytes([byte]))

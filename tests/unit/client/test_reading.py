@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from fencepost.client import Cluster
-from fencepost.client.reading import OnDataLoss, read_range
+from fencepost.client.offsets import EARLIEST
+from fencepost.client.reading import read_range
 from fencepost.errors import ErrorCode, GaveUp, Malformed, OffsetsOutOfRange, Refused
-from fencepost.wire.records import Record, encode_batch, encode_marker
+from fencepost.wire.records import Record, encode_batch
 from fencepost.wire.terms import Isolation, TopicPartition
 from tests.fakes.frames import HANG_UP, SILENCE
-from tests.unit.client.scripted import METADATA, TOPIC, TOPIC_ID, ScriptedBroker, settings
+from tests.unit.client.scripted import METADATA, TOPIC, TOPIC_ID, ScriptedBroker
 
 FETCH, LIST_OFFSETS, DESCRIBE_CONFIGS = 1, 2, 32
 WHERE = TopicPartition(TOPIC, 0)
@@ -20,61 +21,46 @@ def three_records(base: int) -> bytes:
     return bytes(encode_batch([Record(None, b"%d" % (base + index)) for index in range(3)], base_offset=base))
 
 
+def fetched(code: ErrorCode = ErrorCode.NONE, data: bytes = b"", *, end: int = 12) -> dict[str, Any]:
+    """An answer to Fetch by a leader whose log ends at `end`."""
+    partition = {"partition_index": 0, "error_code": code, "high_watermark": end, "last_stable_offset": end}
+    partition |= {"aborted_transactions": [], "records": data}
+    return {"responses": [{"topic": TOPIC, "topic_id": TOPIC_ID, "partitions": [partition]}]}
+
+
 class Log:
-    """Batches of three records each. `troubles` are answered first, one for each fetch."""
+    """Four batches of three records each."""
 
-    def __init__(self, batches: int = 4) -> None:
-        self.batches = [(base, three_records(base)) for base in range(0, 3 * batches, 3)]
-        self.end = 3 * batches
-        self.start = 0
+    def __init__(self, broker: ScriptedBroker) -> None:
+        self.batches = [(base, three_records(base)) for base in range(0, 12, 3)]
+        self.end = 12
         self.is_remote = "false"
-        self.troubles: list[Any] = []
-        self.fetched: list[int] = []
+        self._broker = broker
+        broker.answers |= {FETCH: self.fetch, LIST_OFFSETS: self.list_offsets, DESCRIBE_CONFIGS: self.configs}
 
-    def __call__(self, api_key: int, request: Any) -> Any:
-        if api_key == LIST_OFFSETS:
-            time_ms = request.topics[0].partitions[0].timestamp
-            entry = {"partition_index": 0, "offset": self.start if time_ms == -2 else self.end}
-            return {"topics": [{"name": TOPIC, "partitions": [entry]}]}
-        if api_key == DESCRIBE_CONFIGS:
-            config = {"name": "remote.storage.enable", "value": self.is_remote}
-            return {"results": [{"resource_type": 2, "resource_name": TOPIC, "configs": [config]}]}
-        if api_key != FETCH:
-            return None
-        wanted = request.topics[0].partitions[0]
-        self.fetched.append(wanted.fetch_offset)
-        trouble = self.troubles.pop(0) if self.troubles else None
-        if trouble is HANG_UP or trouble is SILENCE:
-            return trouble
-        if isinstance(trouble, ErrorCode):
-            return self.answer(trouble, b"")
-        if isinstance(trouble, dict):
-            return {"error_code": 0, "responses": [], **trouble}
-        if isinstance(trouble, int):
-            return self.answer(ErrorCode.NONE, b"", end=trouble)
-        return self.answer(ErrorCode.NONE, self.from_offset(wanted.fetch_offset))
+    def fetch(self, request: Any) -> dict[str, Any]:
+        offset = request.topics[0].partitions[0].fetch_offset
+        data = next((data for base, data in self.batches if base + 3 > offset), b"")
+        return fetched(data=data, end=self.end)
 
-    def from_offset(self, offset: int) -> bytes:
-        return next((data for base, data in self.batches if base + 3 > offset), b"")
+    def list_offsets(self, request: Any) -> dict[str, Any]:
+        is_earliest = request.topics[0].partitions[0].timestamp == EARLIEST
+        entry = {"partition_index": 0, "offset": 0 if is_earliest else self.end}
+        return {"topics": [{"name": TOPIC, "partitions": [entry]}]}
 
-    def answer(self, code: ErrorCode, data: bytes, end: int | None = None) -> dict[str, Any]:
-        end = self.end if end is None else end
-        partition = {
-            "partition_index": 0, "error_code": code, "high_watermark": end, "last_stable_offset": end,
-            "log_start_offset": self.start, "aborted_transactions": [], "records": data,
-        }  # fmt: skip
-        return {"responses": [{"topic": TOPIC, "topic_id": TOPIC_ID, "partitions": [partition]}]}
+    def configs(self, _request: Any) -> dict[str, Any]:
+        config = {"name": "remote.storage.enable", "value": self.is_remote}
+        return {"results": [{"resource_type": 2, "resource_name": TOPIC, "configs": [config]}]}
+
+    @property
+    def fetches(self) -> list[int]:
+        """The offsets that were fetched from."""
+        return [request.topics[0].partitions[0].fetch_offset for request in self._broker.requests(FETCH)]
 
 
-@pytest.fixture
-def log() -> Log:
-    return Log()
-
-
-@pytest.fixture
-def world(log: Log):
-    with ScriptedBroker(log) as broker, Cluster(settings(broker)) as cluster:
-        yield cluster, broker
+@pytest.fixture(autouse=True)
+def log(broker: ScriptedBroker) -> Log:
+    return Log(broker)
 
 
 def read(cluster: Cluster, start: int = 0, end: int = 12, **options: Any) -> list[int]:
@@ -82,18 +68,16 @@ def read(cluster: Cluster, start: int = 0, end: int = 12, **options: Any) -> lis
     return [int(value) for part in parts for value in part.column("value").to_pylist()]
 
 
-def test_a_range_is_fetched_batch_by_batch(world, log):
-    cluster, _ = world
+def test_a_range_is_fetched_batch_by_batch(cluster, log):
     assert read(cluster, 1, 11) == list(range(1, 11))
-    assert log.fetched == [1, 3, 6, 9]
+    assert log.fetches == [1, 3, 6, 9]
 
 
-def test_the_next_fetch_is_sent_before_the_last_answer_is_decoded(world, log):
-    cluster, _ = world
+def test_the_next_fetch_is_sent_before_the_last_answer_is_decoded(cluster, log):
     parts = read_range(cluster, WHERE, 0, 12)
     next(parts)
     next(parts)
-    assert len(log.fetched) >= 2
+    assert len(log.fetches) >= 2
     parts.close()
 
 
@@ -102,117 +86,74 @@ def test_the_next_fetch_is_sent_before_the_last_answer_is_decoded(world, log):
     [
         HANG_UP,
         SILENCE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        {"error_code": ErrorCode.UNKNOWN_TOPIC_ID},
+        fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        fetched(ErrorCode.FENCED_LEADER_EPOCH),
+        fetched(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ErrorCode.UNKNOWN_TOPIC_ID,
         {"throttle_time_ms": 5},
-        ErrorCode.OFFSET_OUT_OF_RANGE,
+        fetched(ErrorCode.OFFSET_OUT_OF_RANGE),
     ],
     ids=["hung up", "silent", "moved", "fenced", "unknown", "unknown id", "over quota", "behind"],
 )
 @pytest.mark.parametrize("at", [0, 2])
-def test_a_leader_in_trouble_is_asked_again_and_nothing_is_read_twice(world, log, trouble, at):
-    cluster, _ = world
-    log.troubles = [None] * at + [trouble]
+def test_a_leader_in_trouble_is_asked_again_and_nothing_is_read_twice(broker, cluster, trouble, at):
+    broker.queued[FETCH] = [None] * at + [trouble]
     assert read(cluster) == list(range(12))
 
 
-def test_a_partition_that_cannot_be_read_says_why(world, log):
-    cluster, _ = world
-    log.troubles = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+def test_a_partition_that_cannot_be_read_says_why(broker, cluster):
+    broker.queued[FETCH] = [fetched(ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
     with pytest.raises(Refused, match="TOPIC_AUTHORIZATION_FAILED: reading t-0 at offset 0"):
         read(cluster)
 
 
-def test_a_leader_that_does_not_know_its_end_yet_is_waited_for(world, log):
+def test_a_leader_that_does_not_know_its_end_yet_is_waited_for(broker, cluster, log):
     """A new leader's high watermark may lag: to stop there would skip records for ever."""
-    cluster, _ = world
-    log.troubles = [None, None, 6, 6]
+    broker.queued[FETCH] = [None, None, fetched(end=6), fetched(end=6)]
     assert read(cluster) == list(range(12))
-    assert log.fetched == [0, 3, 6, 6, 6, 9]
+    assert log.fetches == [0, 3, 6, 6, 6, 9]
 
 
 @pytest.mark.parametrize("isolation", list(Isolation))
-def test_a_range_that_is_never_reached_is_given_up_with_both_ends(world, log, isolation):
-    cluster, _ = world
+def test_a_range_that_is_never_reached_is_given_up_with_both_ends(cluster, isolation):
     with pytest.raises(GaveUp, match=r"t-0.*up to offset 99, but what can be read ends at 12"):
         read(cluster, 0, 99, isolation=isolation)
 
 
-def test_a_range_whose_last_offsets_are_gone_ends_where_the_log_goes_on(world, log):
+def test_a_range_whose_last_offsets_are_gone_ends_where_the_log_goes_on(cluster, log):
     """As after compaction: nothing lies between 12 and an end far beyond."""
-    cluster, _ = world
     log.end = 1000
     assert read(cluster, 0, 500) == list(range(12))
 
 
-@pytest.mark.parametrize("is_remote", ["true", None])
-def test_tiered_storage_that_finds_nothing_in_time_is_no_proof(world, log, is_remote):
-    """Not even when it finds nothing for long: that would skip records. None stands for a broker that will not say."""
-    cluster, broker = world
-    log.is_remote = is_remote or "true"
-    log.troubles = [None, 12, 12]
-    if is_remote is None:
-        refused = {"results": [{"resource_type": 2, "resource_name": TOPIC, "error_code": 29}]}
-        broker.script = lambda key, request: refused if key == DESCRIBE_CONFIGS else log(key, request)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_tiered_storage_that_finds_nothing_in_time_is_no_proof(broker, cluster, log, is_told):
+    """Not even when it finds nothing for long: that would skip records. A broker may also not tell what it has."""
+    log.is_remote = "true"
+    if not is_told:
+        refused = {"resource_type": 2, "resource_name": TOPIC, "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        broker.answers[DESCRIBE_CONFIGS] = {"results": [refused]}
+    broker.queued[FETCH] = [None, fetched(), fetched()]
     assert read(cluster) == list(range(12))
-    log.troubles = [12] * 100_000
+    broker.queued[FETCH] = [fetched()] * 100_000
     with pytest.raises(GaveUp, match="nothing was found from offset 0 on"):
         read(cluster)
 
 
-def test_a_range_of_markers_alone_is_empty():
-    log = Log(0)
-    marker = encode_marker(commit=True, coordinator_epoch=0, producer_id=1, producer_epoch=0, timestamp=0)
-    log.batches, log.end = [(0, bytes(marker))], 1
-    with ScriptedBroker(log) as broker, Cluster(settings(broker)) as cluster:
-        assert read(cluster, 0, 1) == []
-
-
-def test_a_corrupt_answer_is_an_error_that_names_the_place(world, log):
-    cluster, _ = world
-    base, data = log.batches[2]
-    log.batches[2] = (base, data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(Malformed, match="t-0: the batch at offset 6 is corrupt"):
-        read(cluster)
-
-
-def test_bytes_without_a_whole_batch_are_an_error_and_no_endless_loop(world, log):
-    cluster, _ = world
+def test_bytes_without_a_whole_batch_are_an_error_and_no_endless_loop(cluster, log):
     log.batches[0] = (0, log.batches[0][1][:70])
     with pytest.raises(Malformed, match="contain no complete batch"):
         read(cluster)
 
 
-def test_records_that_are_gone_are_an_error_or_skipped(world, log):
-    cluster, _ = world
-    log.start, log.troubles = 6, [ErrorCode.OFFSET_OUT_OF_RANGE]
-    with pytest.raises(OffsetsOutOfRange, match="records from offset 0 on are gone"):
-        read(cluster)
-    log.troubles = [ErrorCode.OFFSET_OUT_OF_RANGE]
-    assert read(cluster, on_data_loss=OnDataLoss.SKIP) == list(range(6, 12))
-
-
-def test_a_topic_that_was_made_anew_is_not_read_on(world, log):
-    cluster, broker = world
+def test_a_topic_that_was_created_again_is_not_read_on(broker, cluster):
     parts = read_range(cluster, WHERE, 0, 12)
     next(parts)
-
-    def anew(api_key: int, request: Any) -> Any:
-        if api_key == METADATA:
-            partition = {"partition_index": 0, "leader_id": 7}
-            topic = {"name": TOPIC, "topic_id": bytes(15) + b"x", "partitions": [partition]}
-            return {"brokers": [{"node_id": 7, "host": "127.0.0.1", "port": broker.port}], "topics": [topic]}
-        return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID} if api_key == FETCH else log(api_key, request)
-
-    broker.script = anew
+    broker.answers |= {METADATA: broker.metadata(topic_id=bytes(15) + b"x"), FETCH: ErrorCode.UNKNOWN_TOPIC_ID}
     with pytest.raises(OffsetsOutOfRange, match="deleted and created again"):
         list(parts)
 
 
-def test_a_fetch_asks_for_about_as_much_as_is_left(world, log):
-    cluster, broker = world
+def test_a_fetch_asks_for_about_as_much_as_is_left(broker, cluster):
     read(cluster, 0, 12, fetch_bytes=50_000_000)
-    sizes = [request.max_bytes for key, request in broker.asked if key == FETCH]
-    assert max(sizes) < 100_000
+    assert max(request.max_bytes for request in broker.requests(FETCH)) < 100_000

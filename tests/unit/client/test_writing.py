@@ -6,16 +6,15 @@ import pytest
 
 from fencepost.client import Cluster, ProducerIdentity, TransactionProtocol
 from fencepost.client.writing import MAX_IN_FLIGHT, TransactionWriter
-from fencepost.errors import ErrorCode, Fenced, InvariantBroken, TopicNotFound, WriteFailed
+from fencepost.errors import ErrorCode, Fenced, InvariantBroken, WriteFailed
 from fencepost.wire import batch
 from fencepost.wire.records import Record, decode_batch, encode_batch
 from fencepost.wire.terms import TopicPartition
 from tests.fakes.frames import HANG_UP, SILENCE
-from tests.unit.client.scripted import TOPIC, TOPIC_ID, ScriptedBroker, settings
+from tests.unit.client.scripted import TOPIC, TOPIC_ID, ScriptedBroker
 
 PRODUCE, ADD_PARTITIONS = 0, 24
 WHERE = TopicPartition(TOPIC, 0)
-NOT_WRITTEN = object()
 
 
 def identity(protocol: TransactionProtocol = TransactionProtocol.V2) -> ProducerIdentity:
@@ -23,36 +22,20 @@ def identity(protocol: TransactionProtocol = TransactionProtocol.V2) -> Producer
 
 
 class Leader:
-    """A log with Kafka's rule for sequences. `answers` are given instead of writing, or (`LOSE_ANSWER`) after it."""
+    """A log with Kafka's rule for sequences."""
 
-    LOSE_ANSWER = object()
-
-    def __init__(self) -> None:
+    def __init__(self, broker: ScriptedBroker) -> None:
         self.values: list[bytes] = []
         self.next_sequence = 0
         self.seen: dict[int, int] = {}
-        self.answers: list[Any] = []
-        self.versions: set[bool] = set()
+        broker.answers |= {PRODUCE: self.produce, ADD_PARTITIONS: {}}
 
-    def __call__(self, api_key: int, request: Any) -> Any:
-        if api_key == ADD_PARTITIONS:
-            return {}
-        if api_key != PRODUCE:
-            return None
-        answer = self.answers.pop(0) if self.answers else None
-        if answer is HANG_UP or answer is SILENCE:
-            return answer
-        (topic,) = request.topic_data
-        (partition,) = topic.partition_data
-        code, offset = ErrorCode.NONE, -1
-        if isinstance(answer, ErrorCode):
-            code = answer
-        else:
-            code, offset = self._append(partition.records)
-        if answer is self.LOSE_ANSWER:
-            return HANG_UP
-        result = {"index": 0, "error_code": code, "base_offset": offset}
-        return {"responses": [{"name": topic.name, "topic_id": topic.topic_id, "partition_responses": [result]}]}
+    def produce(self, request: Any) -> dict[str, Any]:
+        return produced(request, *self._append(request.topic_data[0].partition_data[0].records))
+
+    def lose_answer(self, request: Any) -> Any:
+        self.produce(request)
+        return HANG_UP
 
     def _append(self, records: Any) -> tuple[ErrorCode, int]:
         header = batch.read_header(records)
@@ -68,15 +51,20 @@ class Leader:
         return ErrorCode.NONE, offset
 
 
-@pytest.fixture
-def leader() -> Leader:
-    return Leader()
+def produced(request: Any, code: ErrorCode, offset: int = -1) -> dict[str, Any]:
+    (topic,) = request.topic_data
+    result = {"index": 0, "error_code": code, "base_offset": offset}
+    return {"responses": [{"name": topic.name, "topic_id": topic.topic_id, "partition_responses": [result]}]}
 
 
-@pytest.fixture
-def world(leader: Leader):
-    with ScriptedBroker(leader) as broker, Cluster(settings(broker)) as cluster:
-        yield cluster, broker
+def refused(code: ErrorCode) -> Any:
+    """An answer with this code."""
+    return lambda request: produced(request, code)
+
+
+@pytest.fixture(autouse=True)
+def leader(broker: ScriptedBroker) -> Leader:
+    return Leader(broker)
 
 
 def blob(*values: bytes) -> bytes:
@@ -94,40 +82,30 @@ def expected(count: int) -> list[bytes]:
     return [value for index in range(count) for value in (b"%d" % index, b"and")]
 
 
-def test_batches_are_written_in_order_with_sequences_from_zero(world, leader):
-    cluster, _ = world
+def test_batches_are_written_in_order_with_sequences_from_zero(cluster, leader):
     writer = write(cluster, 20)
     assert leader.values == expected(20)
     written = writer.written[WHERE]
     assert (written.records, written.first_offset, written.last_offset) == (40, 0, 39)
 
 
-def test_topics_are_named_by_id_where_both_sides_can(world):
-    cluster, broker = world
+def test_topics_are_named_by_id_where_both_sides_can(broker, cluster):
     write(cluster, 1)
-    (request,) = [request for key, request in broker.asked if key == PRODUCE]
+    (request,) = broker.requests(PRODUCE)
     assert (request.topic_data[0].topic_id, request.transactional_id, request.acks) == (TOPIC_ID, "x", -1)
 
 
-def test_with_protocol_1_the_partition_is_registered_first(leader):
-    with ScriptedBroker(leader, transaction_version=1) as broker, Cluster(settings(broker)) as cluster:
-        write(cluster, 3, TransactionProtocol.V1)
-        assert broker.keys() == [ADD_PARTITIONS, PRODUCE, PRODUCE, PRODUCE]
-        assert {request.topic_data[0].name for key, request in broker.asked if key == PRODUCE} == {TOPIC}
+def test_with_protocol_1_the_partition_is_registered_first(broker, cluster):
+    broker.transaction_version = 1
+    write(cluster, 3, TransactionProtocol.V1)
+    assert broker.keys() == [ADD_PARTITIONS, PRODUCE, PRODUCE, PRODUCE]
+    assert {request.topic_data[0].name for request in broker.requests(PRODUCE)} == {TOPIC}
 
 
+@pytest.mark.parametrize("is_written", [True, False], ids=["lost answer", "lost request"])
 @pytest.mark.parametrize("at", [0, 1, 3, 7])
-def test_a_lost_answer_is_made_up_for_by_the_same_batch_once_more(world, leader, at):
-    cluster, _ = world
-    leader.answers = [None] * at + [Leader.LOSE_ANSWER]
-    write(cluster, 10)
-    assert leader.values == expected(10)
-
-
-@pytest.mark.parametrize("at", [0, 1, 3, 7])
-def test_a_lost_request_is_sent_again_with_all_that_followed_it(world, leader, at):
-    cluster, _ = world
-    leader.answers = [None] * at + [HANG_UP]
+def test_a_batch_without_an_answer_is_sent_again_with_all_that_followed_it(broker, cluster, leader, at, is_written):
+    broker.queued[PRODUCE] = [None] * at + [leader.lose_answer if is_written else HANG_UP]
     write(cluster, 10)
     assert leader.values == expected(10)
 
@@ -144,37 +122,32 @@ def test_a_lost_request_is_sent_again_with_all_that_followed_it(world, leader, a
     ],
 )
 @pytest.mark.parametrize("at", [0, 4])
-def test_what_passes_is_waited_for_and_order_is_kept(world, leader, code, at):
-    cluster, _ = world
-    leader.answers = [None] * at + [code] * 2
+def test_what_passes_is_waited_for_and_order_is_kept(broker, cluster, leader, code, at):
+    broker.queued[PRODUCE] = [None] * at + [refused(code)] * 2
     write(cluster, 10)
     assert leader.values == expected(10)
 
 
-def test_a_leader_that_falls_silent_is_asked_again_elsewhere(world, leader):
-    cluster, broker = world
-    leader.answers = [None, SILENCE]
+def test_a_leader_that_falls_silent_is_asked_again_elsewhere(broker, cluster, leader):
+    broker.queued[PRODUCE] = [None, SILENCE]
     write(cluster, 2)
     assert leader.values == expected(2)
     assert broker.connections >= 3
 
 
-def test_the_first_batch_goes_alone_and_then_five_are_under_way(world, leader):
-    cluster, _ = world
+def test_the_first_batch_goes_alone_and_then_five_are_under_way(cluster, leader):
     writer = TransactionWriter(cluster, identity())
     for index in range(30):
         writer.write(WHERE, blob(b"%d" % index + bytes(300_000)))
-    in_flight = writer._requests
-    assert len(in_flight) <= MAX_IN_FLIGHT
+    assert len(writer._requests) <= MAX_IN_FLIGHT
     writer.flush()
     writer.close()
     assert len(leader.values) == 30
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
-def test_a_fenced_writer_says_so_and_writes_no_more(world, leader, code):
-    cluster, _ = world
-    leader.answers = [code]
+def test_a_fenced_writer_says_so_and_writes_no_more(broker, cluster, code):
+    broker.queued[PRODUCE] = [refused(code)]
     writer = TransactionWriter(cluster, identity())
     writer.write(WHERE, blob(b"v"))
     with pytest.raises(Fenced, match=r"t-0: 'x' \(producer 9, epoch 4\) has been fenced"):
@@ -195,44 +168,33 @@ def test_a_fenced_writer_says_so_and_writes_no_more(world, leader, code):
         (ErrorCode.MESSAGE_TOO_LARGE, r"max\.message\.bytes"),
     ],
 )
-def test_every_other_doubt_raises(world, leader, code, words):
-    cluster, _ = world
-    leader.answers = [code]
+def test_every_other_doubt_raises(broker, cluster, code, words):
+    broker.queued[PRODUCE] = [refused(code)]
     with pytest.raises(WriteFailed, match=words):
         write(cluster, 3)
 
 
-def test_a_batch_that_is_a_duplicate_after_it_was_sent_twice_is_written(world, leader):
-    cluster, _ = world
-    leader.answers = [Leader.LOSE_ANSWER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+def test_a_batch_that_is_a_duplicate_after_it_was_sent_twice_is_written(broker, cluster, leader):
+    broker.queued[PRODUCE] = [leader.lose_answer, refused(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]
     write(cluster, 3)
     assert leader.values == expected(3)
 
 
-def test_a_second_writer_is_found_out_by_offsets_that_do_not_grow(world, leader):
+def test_a_second_writer_is_found_out_by_offsets_that_do_not_grow(cluster, leader):
     """As long as it gets that far: its batches are dropped silently, so nobody may rely on this."""
-    cluster, _ = world
     write(cluster, 3)
     leader.seen = dict.fromkeys(leader.seen, 0)
     with pytest.raises(WriteFailed, match="is there another writer"):
         write(cluster, 3)
 
 
-def test_patience_ends(world, leader):
-    cluster, _ = world
-    leader.answers = [ErrorCode.NOT_ENOUGH_REPLICAS] * 10_000
+def test_patience_ends(broker, cluster):
+    broker.answers[PRODUCE] = refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     with pytest.raises(WriteFailed, match="NOT_ENOUGH_REPLICAS"):
         write(cluster, 1)
 
 
-def test_a_topic_that_is_not_there_is_named(world):
-    cluster, _ = world
-    with pytest.raises(TopicNotFound, match="'elsewhere'"), TransactionWriter(cluster, identity()) as writer:
-        writer.write(TopicPartition("elsewhere", 0), blob(b"v"))
-
-
-def test_nothing_is_flushed_after_an_error_of_the_caller(world, leader):
-    cluster, _ = world
+def test_nothing_is_flushed_after_an_error_of_the_caller(cluster, leader):
     with pytest.raises(ZeroDivisionError), TransactionWriter(cluster, identity()):
         raise ZeroDivisionError
     assert leader.values == []
