@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from fencepost.client import Cluster
+from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.offsets import latest
 from fencepost.client.reading import OnDataLoss, read_range
 from fencepost.client.transaction import SharedTransaction
@@ -72,18 +73,6 @@ def test_what_others_wrote_is_read(cluster, bootstrap, topic, codec):
     assert [row["key"] for row in rows[:4]] == [b"k", None, None, b"k"]
     assert rows[1]["headers"] == [{"key": "h", "value": b"x"}, {"key": "h", "value": None}]
     assert rows[0]["headers"] is None
-
-
-def test_keys_lie_where_other_clients_would_put_them(cluster, bootstrap, topic):
-    name, other = topic(partitions=7), topic(partitions=7)
-    keys = [f"key-{index}" for index in range(300)]
-    commit(cluster, name, keys)
-    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
-    for key in keys:
-        producer.produce(other, key.encode(), key=key.encode())
-    producer.flush(20)
-    for partition in range(7):
-        assert sorted(read_settled(cluster, name, partition)) == sorted(read_settled(cluster, other, partition))
 
 
 def test_a_range_is_read_exactly(cluster, topic):
@@ -201,8 +190,6 @@ def test_a_reader_that_is_left_early_leaves_nothing_behind(cluster, topic):
 def test_a_broker_that_is_killed_in_the_middle_is_waited_for(start_broker: Callable[..., Ours], is_original):
     if is_original:
         pytest.skip("needs a broker that may be killed")
-    from fencepost.client.admin import NewTopic, create_topics
-
     broker = start_broker()
     with Cluster(broker.bootstrap) as cluster:
         create_topics(cluster, {"t": NewTopic(1)})

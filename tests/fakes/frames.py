@@ -1,17 +1,14 @@
-"""A server of frames on a real socket: what plays a broker, or stands before one, in a test."""
+"""A server of frames on a real socket: what plays a broker in a test."""
 
 import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from fencepost.client.settings import Address
 
 HANG_UP, SILENCE = object(), object()
-#: From a request without its size to a whole answer, or to `HANG_UP` or `SILENCE`.
-Respond = Callable[[bytes], Any]
 
 
 class FrameServer:
@@ -41,12 +38,8 @@ class FrameServer:
             connection.close()
         self._open.clear()
 
-    @contextlib.contextmanager
-    def connected(self) -> Iterator[Respond]:
-        """Serves one connection."""
-        yield self.respond
-
     def respond(self, request: bytes) -> Any:
+        """From a request without its size to a whole answer, or to `HANG_UP` or `SILENCE`."""
         raise NotImplementedError
 
     def _accept(self) -> None:
@@ -58,8 +51,8 @@ class FrameServer:
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, ValueError, struct.error), connection, self.connected() as respond:
-            while (answer := respond(read_frame(connection))) is not HANG_UP:
+        with contextlib.suppress(OSError, ValueError, struct.error), connection:
+            while (answer := self.respond(read_frame(connection))) is not HANG_UP:
                 if answer is not SILENCE:
                     connection.sendall(answer)
             connection.shutdown(socket.SHUT_RDWR)
