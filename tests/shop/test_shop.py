@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.shop import PURCHASES
-from tests.shop.commands import await_said, fencepost, started
+from tests.commands import await_said, fencepost, started
 from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
 
 RIGHT = "right: every purchase has exactly one invoice and one shipment"

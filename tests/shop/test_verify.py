@@ -10,7 +10,7 @@ from fencepost.client import Cluster
 from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
 from fencepost.shop.purchases import purchase_rows
-from tests.shop.commands import fencepost
+from tests.commands import fencepost
 
 COUNT = 50
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 import fencepost
+from fencepost.child import environment
 from fencepost.embedded import Broker, BrokerFailed
 from tests.conftest import wait_until
 
-SOURCE = str(Path(fencepost.__file__).parent.parent)
 TIMEOUT_S = 60
 
 
@@ -53,7 +53,7 @@ def started(tmp_path: Path, code: str) -> Iterator["subprocess.Popen[str]"]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": SOURCE},
+        env=environment(),
         start_new_session=True,
     )
     try:
@@ -307,11 +307,17 @@ def test_a_broker_that_nobody_closed_waits_for_the_processes_that_the_exit_waits
     gone(temporary)
 
 
-def test_a_broker_that_keeps_its_data_is_stopped_in_good_order_at_exit(tmp_path):
+@pytest.mark.parametrize(
+    ("last", "status", "patience_s"),
+    [("", 0, 0), ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, TIMEOUT_S)],
+    ids=["exit", "killed"],
+)
+def test_a_broker_that_keeps_its_data_is_stopped_in_good_order(tmp_path, last, status, patience_s):
     data = tmp_path / "data"
-    code, _, err = run(tmp_path, f"import fencepost\nbroker = fencepost.Broker({str(data)!r}).start()")
-    assert (code, err) == (0, "")
-    assert (data / ".kafka_cleanshutdown").exists()
+    program = f"import os, signal, fencepost\nbroker = fencepost.Broker({str(data)!r}).start()\n{last}"
+    code, _, err = run(tmp_path, program)
+    assert (code, err) == (status, "")
+    wait_until((data / ".kafka_cleanshutdown").exists, "the broker has stopped in good order", patience_s)
 
 
 def test_a_broker_that_nobody_refers_to_is_ended_with_its_data(temporary):
@@ -435,15 +441,22 @@ def test_threads_that_start_at_once_start_one_broker(temporary):
     gone(temporary)
 
 
-def test_a_directory_is_that_of_the_first_moment_wherever_the_program_goes(tmp_path, monkeypatch):
+def test_data_outlives_kill_and_restart_wherever_the_program_goes(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with Broker("data") as broker:
-        broker.create_topic("shop")
+        broker.create_topic("shop", 3, {"retention.ms": 5})
         monkeypatch.chdir("elsewhere")
-        broker.restart()
-        with pytest.raises(fencepost.errors.KafkaError, match="TOPIC_ALREADY_EXISTS"):
-            broker.create_topic("shop")
+        for end in (broker.kill, broker.stop):
+            end()
+            broker.restart()
+            with pytest.raises(fencepost.errors.KafkaError, match="TOPIC_ALREADY_EXISTS"):
+                broker.create_topic("shop")
+
+
+def test_settings_are_checked_before_anything_starts():
+    with pytest.raises(fencepost.errors.ConfigError, match=r"did you mean num\.partitions"):
+        Broker(num_partition=4)
 
 
 def test_a_topic_cannot_be_made_on_a_broker_that_is_not_there(temporary):

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from fencepost.shop.purchases import FIRST_ID, purchase_rows
 from fencepost.shop.verify import Verifier
-from tests.shop.commands import fencepost
+from tests.commands import fencepost
 from tests.spark.faults.checker import TIMEOUT_S, Checker
 
 SEED = 7
