@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fencepost.cli.options import DIRECTORY, EXISTING_DIRECTORY, check_cluster, check_installed
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ NEEDED = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
 @click.option(
     "--kafka-lib",
     metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_DIRECTORY,
     help="Start Apache Kafka from the jars in DIR, and kill and pause its broker too.",
 )
 @click.option("--faults", default="kill,pause,net", show_default=True, help="Kinds of faults, or none.")
@@ -35,15 +36,10 @@ NEEDED = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
 @click.option(
     "--history",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Keep the history in DIR. Without it, the history is kept only if an anomaly was found.",
 )
-@click.option(
-    "--check",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Only check the history in DIR.",
-)
+@click.option("--check", metavar="DIR", type=EXISTING_DIRECTORY, help="Only check the history in DIR.")
 def chaos(
     seconds: float,
     seed: int | None,
@@ -68,13 +64,12 @@ def chaos(
     """
     from fencepost.lab.chaos.run import Run, Settings, check_only
 
-    if bootstrap and kafka_lib:
-        raise click.UsageError("use either --bootstrap or --kafka-lib, not both")
+    check_cluster(bootstrap, kafka_lib)
     try:
         if check is not None:
             result = check_only(check)
         else:
-            _see_what_is_installed()
+            check_installed(NEEDED, "chaos")
             chosen = seed if seed is not None else random.SystemRandom().randrange(2**31)
             click.echo(f"seed {chosen}", err=True)
             settings = Settings(seconds, chosen, _families(faults), history, bootstrap, kafka_lib)
@@ -101,14 +96,6 @@ def _families(words: str) -> "frozenset[Family]":
         return frozenset(Family(word.strip()) for word in words.split(","))
     except ValueError as error:
         raise click.UsageError(f"--faults: {error}; choose from {', '.join(Family)}") from None
-
-
-def _see_what_is_installed() -> None:
-    import importlib.util
-
-    missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        raise click.ClickException(f"not installed: {', '.join(missing)}. Run: pip install 'fencepost[chaos]'")
 
 
 class _Display:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fencepost.cli.options import EXISTING_DIRECTORY, check_cluster, check_installed
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def ls(as_json: bool) -> None:
 @click.option(
     "--kafka-lib",
     metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=EXISTING_DIRECTORY,
     help="Start Apache Kafka from the jars in DIR, with three nodes for number 5.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random choices.")
@@ -80,11 +81,10 @@ def run(
     from fencepost.lab.scenarios.catalogue import scenarios as known
     from fencepost.lab.scenarios.play import Player, Settings
 
-    if bootstrap and kafka_lib:
-        raise click.UsageError("use either --bootstrap or --kafka-lib, not both")
+    check_cluster(bootstrap, kafka_lib)
     if play_all == bool(names):
         raise click.UsageError("give the scenarios' names, or --all")
-    _see_what_is_installed()
+    check_installed(NEEDED, "shop")
     chosen_seed = seed if seed is not None else random.SystemRandom().randrange(2**31)
     display = _Silent() if as_json else _Display()
     before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -107,14 +107,6 @@ def run(
 def _stop(number: int, frame: object) -> None:
     """Exit as an exception, so that everything that was started is stopped first."""
     sys.exit(128 + number)
-
-
-def _see_what_is_installed() -> None:
-    import importlib.util
-
-    missing = [package for module, package in NEEDED.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        raise click.ClickException(f"not installed: {', '.join(missing)}. Run: pip install 'fencepost[shop]'")
 
 
 def _lines(text: str) -> list[str]:

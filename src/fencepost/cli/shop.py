@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from fencepost.cli.options import DIRECTORY
+
 DEFAULT_DATA = Path("fencepost-shop")
 INTERRUPTED = 130
 _number_option = functools.partial(click.option, show_default=True, type=click.IntRange(1), metavar="N")
@@ -27,14 +29,10 @@ _number_option = functools.partial(click.option, show_default=True, type=click.I
     "--data",
     default=DEFAULT_DATA,
     show_default=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Directory for the broker, the checkpoint and Spark's log. Delete it to start over.",
 )
-@click.option(
-    "--checkpoint",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory for Spark's checkpoint, if not in --data.",
-)
+@click.option("--checkpoint", type=DIRECTORY, help="Directory for Spark's checkpoint, if not in --data.")
 @_number_option("--partitions", default=4, help="Partitions of new topics.")
 @_number_option("--batch", default=50_000, help="Maximum purchases per micro-batch, which is one transaction.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the generated purchases.")
