@@ -1,5 +1,6 @@
 """Record batches to Arrow: against the encoder of the broker, with markers and aborted transactions, and with lies."""
 
+import contextlib
 import struct
 from datetime import UTC, datetime
 
@@ -28,17 +29,22 @@ BATCHES = st.lists(
 )
 
 
-def parts_of(data: bytes, start: int = 0, end: int = 2**62, aborted=(), **options) -> list[pa.RecordBatch]:
+def decoded(
+    data: bytes | bytearray, start: int = 0, end: int = END, aborted=(), **options
+) -> tuple[list[pa.RecordBatch], int]:
+    """The record batches, and the next offset."""
     decoder = Decoder(WHERE, end, **options)
-    made = list(decoder.columns(decoder.scan(memoryview(data), start, aborted)))
+    scanned = decoder.scan(memoryview(data), start, aborted)
+    made = list(decoder.columns(scanned))
     for part in made:
         part.validate(full=True)
         assert part.schema == (SCHEMA_WITH_HEADERS if options.get("include_headers") else SCHEMA)
-    return made
+    return made, scanned.next_offset
 
 
-def decode(data: bytes, *arguments, **options) -> list[dict]:
-    return [row for part in parts_of(data, *arguments, **options) for row in part.to_pylist()]
+def rows_of(data: bytes | bytearray, *arguments, **options) -> list[dict]:
+    parts, _ = decoded(data, *arguments, **options)
+    return [row for part in parts for row in part.to_pylist()]
 
 
 def log(batches) -> tuple[bytes, list[tuple[int, Record]]]:
@@ -60,7 +66,7 @@ def values(rows: list[dict]) -> list[bytes]:
 @settings(max_examples=80)
 def test_records_become_rows_of_sparks_schema(batches, include_headers, batch_bytes):
     data, expected = log(batches)
-    parts = parts_of(data, include_headers=include_headers, batch_bytes=batch_bytes)
+    parts, _ = decoded(data, include_headers=include_headers, batch_bytes=batch_bytes)
     rows = [row for part in parts for row in part.to_pylist()]
     assert [(row["offset"], row["key"], row["value"]) for row in rows] == [(o, r.key, r.value) for o, r in expected]
     assert {(row["topic"], row["partition"], row["timestampType"]) for row in rows} == {("purchases", 3, 0)}
@@ -75,7 +81,7 @@ def test_records_become_rows_of_sparks_schema(batches, include_headers, batch_by
 @settings(max_examples=60)
 def test_only_the_range_is_read(batches, start, end):
     data, expected = log(batches)
-    assert [row["offset"] for row in decode(data, start, end)] == [o for o, _ in expected if start <= o < end]
+    assert [row["offset"] for row in rows_of(data, start, end)] == [o for o, _ in expected if start <= o < end]
 
 
 @given(BATCHES, st.data())
@@ -83,44 +89,40 @@ def test_only_the_range_is_read(batches, start, end):
 def test_a_last_batch_that_is_cut_short_is_left_for_the_next_fetch(batches, data):
     encoded, expected = log(batches)
     cut = data.draw(st.integers(0, len(encoded)))
-    decoder = Decoder(WHERE, END)
-    scanned = decoder.scan(memoryview(encoded)[:cut], 0, ())
-    rows = [row for part in decoder.columns(scanned) for row in part.to_pylist()]
-    assert [row["offset"] for row in rows] == [o for o, _ in expected][: len(rows)]
-    assert scanned.next_offset == (rows[-1]["offset"] + 1 if rows else -1)
+    parts, next_offset = decoded(encoded[:cut])
+    offsets = [offset for part in parts for offset in part.column("offset").to_pylist()]
+    assert offsets == [o for o, _ in expected][: len(offsets)]
+    assert next_offset == (offsets[-1] + 1 if offsets else -1)
 
 
 def test_the_batches_of_a_long_answer_are_all_found():
     data = b"".join(bytes(encode_batch([Record(None, b"%d" % i)], base_offset=i)) for i in range(9_000))
-    assert [row["offset"] for row in decode(data)] == list(range(9_000))
+    assert [row["offset"] for row in rows_of(data)] == list(range(9_000))
 
 
 def test_batches_are_given_in_pieces_of_the_size_that_was_asked_for():
     data = b"".join(bytes(encode_batch([Record(None, bytes(1000))] * 10, base_offset=10 * i)) for i in range(20))
-    decoder = Decoder(WHERE, END, batch_bytes=50_000)
-    parts = list(decoder.columns(decoder.scan(memoryview(data), 0, ())))
+    parts, _ = decoded(data, batch_bytes=50_000)
     assert [len(part) for part in parts] == [50, 50, 50, 50]
 
 
 def test_compressed_batches_are_not_unfolded_all_at_once():
     zeros = encode_batch([Record(None, bytes(1 << 20))], compression=Compression.ZSTD)
-    data = b"".join(bytes(zeros) for _ in range(20))
-    decoder = Decoder(WHERE, END, batch_bytes=4 << 20)
-    assert [len(part) for part in decoder.columns(decoder.scan(memoryview(data), 0, ()))] == [4] * 5
+    parts, _ = decoded(zeros * 20, batch_bytes=4 << 20)
+    assert [len(part) for part in parts] == [4] * 5
 
 
 def test_append_time_is_the_batchs_and_has_its_own_type():
     encoded = encode_batch([Record(None, b"a", timestamp=1), Record(None, b"b", timestamp=2)])
     batch.stamp_append_time(encoded, 1_700_000_000_123)
-    rows = decode(bytes(encoded))
+    rows = rows_of(encoded)
     when = datetime.fromtimestamp(1_700_000_000.123, UTC)
     assert [(row["timestamp"], row["timestampType"]) for row in rows] == [(when, 1)] * 2
 
 
 def test_what_is_decoded_does_not_refer_to_the_fetched_bytes():
     buffer = bytearray(encode_batch([Record(b"key", b"value")]))
-    decoder = Decoder(WHERE, END)
-    (part,) = decoder.columns(decoder.scan(memoryview(buffer), 0, ()))
+    (part,), _ = decoded(buffer)
     buffer[:] = b"x" * len(buffer)
     assert part.to_pylist()[0]["value"] == b"value"
 
@@ -129,15 +131,12 @@ def test_header_keys_that_are_not_text_get_replacement_characters():
     encoded = encode_batch([Record(None, b"v", headers=(("ab", b"x"),))])
     at = bytes(encoded).index(b"ab")
     encoded[at : at + 2] = b"\xff\xfe"
-    struct.pack_into(">I", encoded, batch.CRC_OFFSET, batch.checksum(encoded))
-    (row,) = decode(bytes(encoded), include_headers=True)
+    (row,) = rows_of(sealed(encoded), include_headers=True)
     assert row["headers"] == [{"key": "\ufffd\ufffd", "value": b"x"}]
 
 
 def test_nothing_decodes_to_nothing():
-    decoder = Decoder(WHERE, END)
-    scanned = decoder.scan(memoryview(b""), 0, ())
-    assert (scanned.next_offset, list(decoder.columns(scanned))) == (-1, [])
+    assert decoded(b"") == ([], -1)
 
 
 # -- transactions ------------------------------------------------------------------------------------------------------
@@ -172,10 +171,8 @@ def test_markers_are_passed_over_and_move_the_position():
     log = Log()
     log.write(b"a", 1)
     log.end(1, commit=True)
-    decoder = Decoder(WHERE, END)
-    scanned = decoder.scan(memoryview(log.data), 0, ())
-    assert scanned.next_offset == 2
-    assert [row["offset"] for part in decoder.columns(scanned) for row in part.to_pylist()] == [0]
+    (part,), next_offset = decoded(log.data)
+    assert (part.column("offset").to_pylist(), next_offset) == ([0], 2)
 
 
 def test_aborted_transactions_are_left_out_and_everything_around_them_is_read():
@@ -189,7 +186,7 @@ def test_aborted_transactions_are_left_out_and_everything_around_them_is_read():
     log.end(1, commit=True)
     log.write(b"committed 3", 2)
     log.end(2, commit=True)
-    rows = decode(bytes(log.data), aborted=[Aborted(2, first)])
+    rows = rows_of(log.data, aborted=[Aborted(2, first)])
     assert values(rows) == [b"committed 1", b"plain", b"committed 2", b"committed 3"]
 
 
@@ -202,7 +199,7 @@ def test_one_producer_may_abort_twice():
     second = log.write(b"y", 2)
     log.write(b"z", 2)
     log.end(2, commit=False)
-    assert values(decode(bytes(log.data), aborted=[Aborted(2, second), Aborted(2, first)])) == [b"a"]
+    assert values(rows_of(log.data, aborted=[Aborted(2, second), Aborted(2, first)])) == [b"a"]
 
 
 def test_a_transaction_that_was_aborted_before_the_range_began_ends_with_its_marker():
@@ -211,14 +208,14 @@ def test_a_transaction_that_was_aborted_before_the_range_began_ends_with_its_mar
     log.write(b"aborted", 2)
     log.end(2, commit=False)
     log.write(b"a", 2)
-    assert values(decode(bytes(log.data), 10, aborted=[Aborted(2, 3)])) == [b"a"]
+    assert values(rows_of(log.data, 10, aborted=[Aborted(2, 3)])) == [b"a"]
 
 
 def test_records_without_a_transaction_survive_an_abort_of_the_same_producer():
     log = Log()
     first = log.write(b"aborted", 2)
     idempotent = encode_batch([Record(None, b"a")], base_offset=1, producer_id=2, producer_epoch=0, base_sequence=0)
-    assert values(decode(bytes(log.data + idempotent), aborted=[Aborted(2, first)])) == [b"a"]
+    assert values(rows_of(bytes(log.data + idempotent), aborted=[Aborted(2, first)])) == [b"a"]
 
 
 # -- bytes that lie ----------------------------------------------------------------------------------------------------
@@ -232,44 +229,46 @@ def test_a_flipped_bit_is_told_by_the_checksum():
     data = valid()
     data[-3] ^= 1
     with pytest.raises(Malformed, match="purchases-3: the batch at offset 0 is corrupt: its checksum is wrong"):
-        decode(bytes(data))
+        rows_of(data)
 
 
 @pytest.mark.parametrize(("length", "magic", "what"), [(48, 2, "length"), (-1, 2, "length"), (49, 1, "format")])
 def test_a_batch_header_that_cannot_be_is_refused(length, magic, what):
-    data = bytearray(valid())
+    data = valid()
     struct.pack_into(">i", data, 8, length)
     data[16] = magic
     with pytest.raises(Malformed, match=what):
-        decode(bytes(data))
+        rows_of(data)
+
+
+def sealed(data: bytearray) -> bytearray:
+    """With the checksum of what it contains now."""
+    struct.pack_into(">I", data, batch.CRC_OFFSET, batch.checksum(data))
+    return data
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 2**31 - 1])
 def test_a_wrong_record_count_is_refused(count):
-    data = bytearray(valid())
+    data = valid()
     struct.pack_into(">i", data, 57, count)
-    struct.pack_into(">I", data, batch.CRC_OFFSET, batch.checksum(data))
     with pytest.raises(Malformed):
-        decode(bytes(data))
+        decoded(sealed(data))
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4, 5, 7])
 def test_a_body_that_is_not_of_its_compression_is_refused(codec):
-    data = bytearray(valid())
+    data = valid()
     struct.pack_into(">h", data, batch.ATTRIBUTES_OFFSET, codec)
-    struct.pack_into(">I", data, batch.CRC_OFFSET, batch.checksum(data))
     with pytest.raises(Malformed):
-        decode(bytes(data))
+        decoded(sealed(data))
 
 
 @given(st.binary(max_size=120), st.integers(0, 5), st.booleans())
 @settings(max_examples=300)
 def test_any_body_decodes_or_is_malformed(body, count, include_headers):
     data = batch.pack_batch(body, record_count=count, last_offset_delta=4, base_timestamp=0, max_timestamp=0)
-    try:
-        parts_of(bytes(data), include_headers=include_headers)
-    except Malformed:
-        pass
+    with contextlib.suppress(Malformed):
+        decoded(data, include_headers=include_headers)
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=4), st.data())
@@ -279,21 +278,15 @@ def test_a_damaged_body_decodes_or_is_malformed(records, data):
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(batch.HEADER_BYTES, len(encoded) - 1))
         encoded[at] = data.draw(st.integers(0, 255))
-    struct.pack_into(">I", encoded, batch.CRC_OFFSET, batch.checksum(encoded))
-    try:
-        parts_of(bytes(encoded), include_headers=True)
-    except Malformed:
-        pass
+    with contextlib.suppress(Malformed):
+        decoded(sealed(encoded), include_headers=True)
 
 
 @given(st.binary(max_size=200))
 @settings(max_examples=200)
 def test_any_bytes_scan_or_are_malformed(data):
-    decoder = Decoder(WHERE, END)
-    try:
-        list(decoder.columns(decoder.scan(memoryview(data), 0, [Aborted(1, 0)])))
-    except Malformed:
-        pass
+    with contextlib.suppress(Malformed):
+        decoded(data, aborted=[Aborted(1, 0)])
 
 
 def test_the_schema_is_that_of_sparks_kafka_source():
