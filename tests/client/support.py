@@ -1,6 +1,6 @@
 """What the tests of the client share: rows in, rows out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -8,34 +8,46 @@ from fencepost.client import Cluster, ProducerIdentity
 from fencepost.client.encode import Encoder, TopicShape
 from fencepost.client.offsets import earliest, latest, partitions_of
 from fencepost.client.reading import read_range
+from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.wire.compression import Compression
 from fencepost.wire.terms import Isolation, TopicPartition
-from tests.conftest import wait_until
+from tests.conftest import unique, wait_until
 
 
-def rows(values: Sequence[str], partition: int | None = None) -> pa.RecordBatch:
-    columns = {"key": pa.array(values), "value": pa.array(values)}
+def rows(items: Sequence[str], partition: int | None = None) -> pa.RecordBatch:
+    columns = {"key": pa.array(items), "value": pa.array(items)}
     if partition is not None:
-        columns["partition"] = pa.array([partition] * len(values), pa.int32())
+        columns["partition"] = pa.array([partition] * len(items), pa.int32())
     return pa.record_batch(columns)
+
+
+def started(cluster: Cluster) -> SharedTransaction:
+    """A transactional id of its own, taken over."""
+    transaction = SharedTransaction(cluster, unique("id"))
+    transaction.init()
+    return transaction
 
 
 def write(
     cluster: Cluster,
     identity: ProducerIdentity,
     topic: str,
-    values: Sequence[str],
+    items: Sequence[str],
     partition: int | None = None,
     *,
     compression: Compression = Compression.NONE,
     target_bytes: int = 16 << 10,
 ) -> None:
     shape = TopicShape(len(cluster.topic(topic).partitions))
-    blobs = Encoder({topic: shape}, compression=compression, target_bytes=target_bytes).encode(rows(values, partition))
+    blobs = Encoder({topic: shape}, compression=compression, target_bytes=target_bytes).encode(rows(items, partition))
     with TransactionWriter(cluster, identity) as writer:
         for blob in blobs:
             writer.write(TopicPartition(topic, blob.partition), blob.data)
+
+
+def values(parts: Iterable[pa.RecordBatch]) -> list[str]:
+    return [value.decode() for part in parts for value in part.column("value").to_pylist()]
 
 
 def read(
@@ -44,8 +56,7 @@ def read(
     """All values of a partition that a reader can see now."""
     where = TopicPartition(topic, partition)
     start, end = earliest(cluster, [where])[where], latest(cluster, [where], isolation)[where]
-    parts = read_range(cluster, where, start, end, isolation=isolation)
-    return [value.decode() for part in parts for value in part.column("value").to_pylist()]
+    return values(read_range(cluster, where, start, end, isolation=isolation))
 
 
 def settle(cluster: Cluster, topic: str) -> None:

@@ -14,10 +14,10 @@ from fencepost.client.groups import CommittedOffset, committed_offsets
 from fencepost.client.registration import END_TXN
 from fencepost.client.transaction import AbortedBy, SharedTransaction
 from fencepost.errors import Fenced, GaveUp, InvariantBroken, OutcomeUnknown, TransactionFailed, TransactionTimedOut
-from fencepost.wire.terms import Isolation, TopicPartition
+from fencepost.wire.terms import TopicPartition
 from tests.client.lossy import Loses, LossyCluster
 from tests.client.support import read, read_all, read_settled, write
-from tests.client.workers import commit_elsewhere, write_elsewhere
+from tests.client.workers import write_elsewhere
 from tests.conftest import unique, wait_until
 
 SOURCE = "purchases"
@@ -62,15 +62,14 @@ def lossy(bootstrap: str) -> Iterator[LossyCluster]:
 # -- sharing -----------------------------------------------------------------------------------------------------------
 
 
-def test_four_processes_write_and_a_fifth_ends_it(bootstrap, cluster, topic, start):
+def test_four_processes_write_and_a_fifth_commits(bootstrap, cluster, topic, start):
     name = topic(partitions=4)
     values = {partition: [f"{partition}-{index}" for index in range(2000)] for partition in range(4)}
     transaction = start()
-    identity = transaction.begin()
-    write_elsewhere(bootstrap, identity, name, values.items())
+    write_elsewhere(bootstrap, transaction.begin(), name, values.items())
     assert [read(cluster, name, partition) for partition in range(4)] == [[]] * 4
 
-    commit_elsewhere(bootstrap, identity)
+    transaction.commit()
     for partition in range(4):
         assert read_settled(cluster, name, partition) == values[partition]
 
@@ -132,17 +131,6 @@ def test_offsets_that_are_being_committed_are_waited_for(bootstrap, start):
     transaction.commit()
     assert committed(impatient, group) == offsets(7)
     impatient.close()
-
-
-def test_an_open_transaction_is_visible_to_those_only_who_ask_for_it(cluster, topic, start):
-    name = topic()
-    transaction = start()
-    write(cluster, transaction.begin(), name, ["open"])
-    assert read(cluster, name) == []
-    assert read(cluster, name, isolation=Isolation.READ_UNCOMMITTED) == ["open"]
-    transaction.abort()
-    assert read_settled(cluster, name) == []
-    assert read(cluster, name, isolation=Isolation.READ_UNCOMMITTED) == ["open"]
 
 
 def test_the_protocol_is_the_clusters_newest_which_may_be_the_first(cluster, start_broker, is_original):

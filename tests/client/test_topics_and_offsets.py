@@ -19,10 +19,9 @@ from fencepost.client.offsets import (
     partitions_of,
     topics_matching,
 )
-from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Refused, TopicNotFound
 from fencepost.wire.terms import Isolation, TopicPartition
-from tests.client.support import write
+from tests.client.support import read, started, write
 from tests.conftest import grow_topic, unique, wait_until
 
 
@@ -66,8 +65,7 @@ def test_a_pattern_matches_whole_names_and_nothing_internal(cluster, topic):
     names = {topic(name=f"{prefix}.{part}") for part in ("purchases", "invoices")}
     topic(name=f"other.{prefix}.purchases")
     assert set(topics_matching(cluster, rf"{prefix}\..*")) == names
-    transaction = SharedTransaction(cluster, unique("id"))
-    transaction.init()
+    started(cluster)
     assert not any(name.startswith("__") for name in topics_matching(cluster, ".*"))
 
 
@@ -75,11 +73,12 @@ def test_the_end_is_the_lso_or_the_high_watermark(cluster, topic):
     name = topic(partitions=2)
     where = TopicPartition(name, 0)
     assert earliest(cluster, [where]) == latest(cluster, [where]) == {where: 0}
-    transaction = SharedTransaction(cluster, unique("id"))
-    transaction.init()
+    transaction = started(cluster)
     write(cluster, transaction.begin(), name, ["a", "b"], 0)
     assert latest(cluster, [where]) == {where: 0}
     assert latest(cluster, [where], Isolation.READ_UNCOMMITTED) == {where: 2}
+    assert read(cluster, name) == []
+    assert read(cluster, name, isolation=Isolation.READ_UNCOMMITTED) == ["a", "b"]
     transaction.commit()
     wait_until(lambda: latest(cluster, [where]) == {where: 3}, "the marker is written")
     assert latest(cluster, [TopicPartition(name, 1), where]) == {TopicPartition(name, 1): 0, where: 3}

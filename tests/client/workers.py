@@ -1,4 +1,4 @@
-"""Writers and committers in processes of their own, which share nothing with the test but an identity.
+"""Writers in processes of their own, which share nothing with the test but an identity.
 
 Imports little: a process that is spawned pays for every import.
 """
@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Sequence
 
 from fencepost.client import Cluster, ProducerIdentity
-from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.wire.records import Record, encode_batch
 from fencepost.wire.terms import TopicPartition
@@ -23,15 +22,10 @@ Job = tuple[int, Sequence[str]]  #: a partition and the values for it
 
 def write_elsewhere(bootstrap: str, identity: ProducerIdentity, topic: str, jobs: Iterable[Job]) -> None:
     """One process for each partition, all at once."""
-    _run([(_write, (bootstrap, identity, topic, partition, list(values))) for partition, values in jobs])
-
-
-def commit_elsewhere(bootstrap: str, identity: ProducerIdentity) -> None:
-    _run([(_commit, (bootstrap, identity))])
-
-
-def _run(tasks: Sequence[tuple]) -> None:
-    workers = [spawn.Process(target=target, args=arguments) for target, arguments in tasks]
+    workers = [
+        spawn.Process(target=_write, args=(bootstrap, identity, topic, partition, list(values)))
+        for partition, values in jobs
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -46,8 +40,3 @@ def _write(bootstrap: str, identity: ProducerIdentity, topic: str, partition: in
         for first in range(0, len(records), RECORDS_PER_BATCH):
             blob = encode_batch(records[first : first + RECORDS_PER_BATCH])
             writer.write(TopicPartition(topic, partition), blob)
-
-
-def _commit(bootstrap: str, identity: ProducerIdentity) -> None:
-    with Cluster(bootstrap) as cluster:
-        SharedTransaction.join(cluster, identity).commit()

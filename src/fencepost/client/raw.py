@@ -229,10 +229,10 @@ class RawClient(RawConnection):
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
-    def add_partitions(self, session: Session, partitions: Iterable[Partition], *, version: int = 3) -> ErrorCode:
+    def add_partitions(self, session: Session, partitions: Iterable[Partition]) -> ErrorCode:
         """AddPartitionsToTxn, of the first protocol."""
         fields = {f"v3_and_below_{name}": value for name, value in session.fields.items()}
-        answer = self.call(ADD_PARTITIONS_TO_TXN, version, **fields, v3_and_below_topics=by_topic(partitions))
+        answer = self.call(ADD_PARTITIONS_TO_TXN, 3, **fields, v3_and_below_topics=by_topic(partitions))
         return known_code(first_partition_code(answer))
 
     def add_offsets(self, session: Session, group: str) -> ErrorCode:

@@ -115,15 +115,6 @@ class SharedTransaction:
         self._opened_s = 0.0
         self._in_doubt = False  #: a commit has been sent, and its outcome is unknown
 
-    @classmethod
-    def join(
-        cls, cluster: Cluster, identity: ProducerIdentity, *, timeout_ms: int = DEFAULT_TIMEOUT_MS
-    ) -> "SharedTransaction":
-        """The open transaction of this identity, in a process that did not begin it."""
-        joined = cls(cluster, identity.transactional_id, timeout_ms=timeout_ms)
-        joined._identity, joined._state, joined._opened_s = identity, _State.OPEN, time.monotonic()
-        return joined
-
     @property
     def identity(self) -> ProducerIdentity:
         if self._identity is None:

@@ -16,7 +16,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -112,33 +112,27 @@ class Verifier:
             reader.close()
         self._readers.clear()
 
-    def look(
-        self,
-        *,
-        is_final: bool,
-        patience_s: float = DEFAULT_PATIENCE_S,
-        on_progress: Callable[[int], None] = lambda count: None,
-    ) -> Report:
+    def look(self, *, is_final: bool, patience_s: float = DEFAULT_PATIENCE_S) -> Report:
         """Read everything to its end, and again while a commit may still be on its way."""
         deadline_s = time.monotonic() + patience_s
         while True:
             with _without_collector():
-                report, problems = self._look(is_final=is_final, on_progress=on_progress)
+                report, problems = self._look(is_final=is_final)
             is_passing = bool(problems) and problems.keys() <= PASSING and not _is_idle(problems)
             if not is_passing or time.monotonic() > deadline_s:
                 return report
             time.sleep(LOOK_AGAIN_S)
 
-    def _look(self, *, is_final: bool, on_progress: Callable[[int], None]) -> tuple[Report, dict[Problem, Found]]:
+    def _look(self, *, is_final: bool) -> tuple[Report, dict[Problem, Found]]:
         from confluent_kafka import KafkaException
 
         books = self._books
         try:
             partitions = self._partitions()
             before = self._committed(partitions[PURCHASES])
-            self._read([PURCHASES], partitions, on_progress)
-            self._read(OUTPUTS, partitions, on_progress)
-            ends = self._read([PURCHASES], partitions, on_progress)
+            self._read([PURCHASES], partitions)
+            self._read(OUTPUTS, partitions)
+            ends = self._read([PURCHASES], partitions)
             after = self._committed(partitions[PURCHASES])
         except KafkaException as error:
             raise CannotVerify(f"{self._bootstrap}: {error.args[0].str()}") from None
@@ -201,9 +195,7 @@ class Verifier:
         )
         return {(place.topic, place.partition): future.result().offset for place, future in asked.items()}
 
-    def _read(
-        self, topics: Iterable[str], partitions: Mapping[str, list[int]], on_progress: Callable[[int], None]
-    ) -> dict[tuple[str, int], int]:
+    def _read(self, topics: Iterable[str], partitions: Mapping[str, list[int]]) -> dict[tuple[str, int], int]:
         """Read these topics to their current ends, and return those ends."""
         names = tuple(topics)
         places = [(name, partition) for name in names for partition in partitions.get(name, ())]
@@ -212,7 +204,7 @@ class Verifier:
             reader = self._readers[names] = _Reader(self._bootstrap, self._books)
         reader.assign(places)
         ends = self._ends(places)
-        reader.read_to(ends, on_progress)
+        reader.read_to(ends)
         return ends
 
 
@@ -253,13 +245,12 @@ class _Reader:
             )
             self._positions.update(dict.fromkeys(new, 0))
 
-    def read_to(self, ends: Mapping[tuple[str, int], int], on_progress: Callable[[int], None]) -> None:
+    def read_to(self, ends: Mapping[tuple[str, int], int]) -> None:
         from confluent_kafka import KafkaError, KafkaException
 
         deadline_s = time.monotonic() + READ_TIMEOUT_S
         while any(self._positions[place] < end for place, end in ends.items()):
             messages = self._consumer.consume(MESSAGES_PER_POLL, POLL_S)
-            count = 0
             message: Any
             for message in messages:
                 error = message.error()
@@ -267,14 +258,12 @@ class _Reader:
                 if error is None:
                     self._enter(message, *place)
                     self._positions[place] = message.offset() + 1
-                    count += 1
                 elif error.code() == KafkaError._PARTITION_EOF:  # past the markers, which are no messages
                     self._positions[place] = max(self._positions[place], message.offset())
                 elif not error.retriable():
                     raise KafkaException(error)
             if messages:
                 deadline_s = time.monotonic() + READ_TIMEOUT_S
-                on_progress(count)
             elif time.monotonic() > deadline_s:
                 late = ", ".join(f"{t}-{p}" for (t, p), end in ends.items() if self._positions[t, p] < end)
                 raise CannotVerify(f"{late}: could not be read to the end within {READ_TIMEOUT_S:.0f} s")
