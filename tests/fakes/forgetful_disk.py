@@ -2,27 +2,36 @@
 
 `lose_power` takes back whatever no sync has covered: appended bytes (all, some, or torn in the middle), truncations,
 and every creation, renaming and removal in a directory that was not synced, each on its own. `die_after(n)` stops
-everything at the n-th change, so that a test can crash between any two steps. The disk can be full (`capacity_bytes`:
-what fits is written, then ENOSPC) and broken (`fail_writes`, `fail_syncs`, `fail_reads`: EIO).
+everything at the n-th change, so that a test can crash between any two steps. A sync can take time (`began_after`). The
+disk can be full (`capacity_bytes`: what fits is written, then ENOSPC) and broken (`fail_writes`, `fail_syncs`,
+`fail_reads`: EIO).
 """
 
 import errno
 import hashlib
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fencepost.errors import DataDirectoryLocked
 
 Buffer = bytes | bytearray | memoryview
-Change = tuple[int, bytes | None]  #: position and data, or a new size and None
 Item = TypeVar("Item")
 
 
 class PowerLost(Exception):
     """The machine is off: nothing can be done until `lose_power`."""
+
+
+class Change(NamedTuple):
+    """Data at a position; without data, a new size."""
+
+    number: int
+    position: int
+    data: bytes | None
 
 
 @dataclass(eq=False)
@@ -35,11 +44,10 @@ class Inode:
     modified_ms: int = 0
 
     def reach_platter(self, change: Change) -> None:
-        position, data = change
-        if data is None:
-            _truncate(self.stable, position)
+        if change.data is None:
+            _truncate(self.stable, change.position)
         else:
-            _write(self.stable, position, data)
+            _write(self.stable, change.position, change.data)
 
 
 @dataclass(eq=False)
@@ -80,6 +88,8 @@ class ForgetfulDisk:
         self.now_ms: Callable[[], int] = lambda: 0
         self.syncs = 0
         self.changes = 0
+        #: The numbers of changes that syncs do not cover.
+        self.missed = range(0)
         self._changes_left: int | None = None
         self._off = False
         self._locked: set[str] = set()
@@ -146,6 +156,15 @@ class ForgetfulDisk:
                 raise PowerLost
             self._changes_left -= 1
         self.changes += 1
+
+    @contextmanager
+    def began_after(self, changes: int) -> Iterator[None]:
+        """Syncs in this block began after that number of changes. They do not cover the changes made since."""
+        self.missed = range(changes + 1, self.changes + 1)
+        try:
+            yield
+        finally:
+            self.missed = range(0)
 
     @property
     def is_off(self) -> bool:
@@ -327,7 +346,7 @@ class ForgetfulFile:
             raise OSError(errno.ENOSPC, "no space left on device")
         taken = bytes(data[:room])
         _write(self.inode.content, position, taken)
-        self.inode.pending.append((position, taken))
+        self.inode.pending.append(Change(self._disk.changes, position, taken))
         self.inode.modified_ms = self._disk.now_ms()
         return len(taken)
 
@@ -349,13 +368,18 @@ class ForgetfulFile:
             raise OSError(errno.EIO, "the disk is broken")
         if size != len(self.inode.content):
             _truncate(self.inode.content, size)
-            self.inode.pending.append((size, None))
+            self.inode.pending.append(Change(self._disk.changes, size, None))
 
     def fdatasync(self) -> None:
         self._usable()
         self._disk.syncing()
-        self.inode.stable = bytearray(self.inode.content)
-        self.inode.pending.clear()
+        left = []
+        for change in self.inode.pending:
+            if change.number in self._disk.missed:
+                left.append(change)
+            else:
+                self.inode.reach_platter(change)
+        self.inode.pending[:] = left
 
     def retain(self) -> None:
         self._retained += 1
@@ -423,8 +447,8 @@ def _some(items: list[Item], rng: random.Random) -> list[Item]:
 
 def _forget_bytes(inode: Inode, rng: random.Random | None) -> None:
     if rng is not None:
-        for position, data in _some(inode.pending, rng):
-            inode.reach_platter((position, None if data is None else _torn(data, rng)))
+        for change in _some(inode.pending, rng):
+            inode.reach_platter(change if change.data is None else change._replace(data=_torn(change.data, rng)))
     inode.pending.clear()
     inode.content = bytearray(inode.stable)
 

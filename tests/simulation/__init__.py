@@ -8,7 +8,6 @@ a reader looks on; the machine is switched off, killed and restarted in between,
 synced. At the end everything heals, and the invariants in `checks` are asked.
 
 `machine`   the broker, and what is handed in to it: event loop, clock, worker, disk. Ends at any instant
-`disk`      the forgetful disk, with syncs that take time
 `network`   connections between clients and the machine; the faults of messages
 `clients`   how a client asks, and asks again; `writers`, `members` and `reader` are the clients, as coroutines
 `checks`    what must be true of every history

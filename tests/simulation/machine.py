@@ -16,8 +16,8 @@ from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
 from fencepost.clock import Handle, ManualClock
 from fencepost.coordinator.txn.steps import Step, StepHook
+from tests.fakes.forgetful_disk import ForgetfulDisk
 from tests.fakes.worker import error_of
-from tests.simulation.disk import SlowDisk
 
 DATA = "/data"
 #: How long a sync takes, at most: most take a moment, some are slow.
@@ -130,7 +130,7 @@ class _Timer:
 class DelayedWorker:
     """Runs slow work later instead of elsewhere. So the loop goes on meanwhile, and a power loss comes before it."""
 
-    def __init__(self, clock: LifeClock, loop: Loop, disk: SlowDisk, rng: random.Random) -> None:
+    def __init__(self, clock: LifeClock, loop: Loop, disk: ForgetfulDisk, rng: random.Random) -> None:
         self._clock = clock
         self._loop = loop
         self._disk = disk
@@ -140,10 +140,10 @@ class DelayedWorker:
         self._loop.call_soon(callback)
 
     def submit(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        missed = self._disk.hand_over()
+        changes = self._disk.changes
 
         def run() -> None:
-            with self._disk.carry_out(missed):
+            with self._disk.began_after(changes):
                 error = error_of(work)
             # In a turn of its own: the power may have been lost during the work.
             self._loop.call_soon(done, error)
@@ -162,7 +162,7 @@ class Life:
     def __init__(
         self,
         clock: ManualClock,
-        disk: SlowDisk,
+        disk: ForgetfulDisk,
         rng: random.Random,
         settings: Mapping[str, str],
         step: StepHook,
@@ -189,7 +189,7 @@ class Machine:
         self._rng = rng
         self._died = died
         self._settings = {**SETTINGS, **rng.choice(VARIATIONS)}
-        self.disk = SlowDisk("/")
+        self.disk = ForgetfulDisk("/")
         self.disk.now_ms = clock.now_ms
         self.life: Life | None = None
         self.lives = 0

@@ -58,8 +58,8 @@ class World:
         """How many records the log holds, markers apart."""
         return sum(len(list(decode_batch(batch))) for header, batch in self.log().replay(0) if not header.is_control)
 
-    def log(self, group_id: str = GROUP) -> PartitionLog:
-        return self.machine.log(CONSUMER_OFFSETS, self.groups.partition_of(group_id))
+    def log(self) -> PartitionLog:
+        return self.machine.log(CONSUMER_OFFSETS, self.groups.partition_of(GROUP))
 
     @property
     def members(self) -> list[str]:
@@ -74,10 +74,10 @@ class World:
     # -- offsets
 
     async def commit(
-        self, offset: int, who: Identity | None = None, *, topic: str = "t", partition: int = 0, group_id: str = GROUP
+        self, offset: int, who: Identity | None = None, *, topic: str = "t", partition: int = 0
     ) -> ErrorCode:
         where = TopicPartition(topic, partition)
-        results = await self.groups.offsets.commit(group_id, who or Identity(), [OffsetToCommit(where, offset)])
+        results = await self.groups.offsets.commit(GROUP, who or Identity(), [OffsetToCommit(where, offset)])
         return results[where]
 
     async def commit_in_transaction(
@@ -93,14 +93,12 @@ class World:
         self.log().append_marker(producer_id, epoch, commit, 0, 0)
         self.groups.marker_appended(CONSUMER_OFFSETS, partition, producer_id, epoch, commit)
 
-    async def fetch(
-        self, *partitions: int, topic: str = "t", require_stable: bool = False, group_id: str = GROUP
-    ) -> list[FetchedOffset]:
-        wanted = [TopicPartition(topic, partition) for partition in partitions or (0,)]
-        return await self.groups.offsets.fetch(group_id, wanted, require_stable=require_stable)
+    async def fetch(self, *partitions: int, topic: str = "t", require_stable: bool = False) -> list[FetchedOffset]:
+        wanted = [TopicPartition(topic, partition) for partition in partitions]
+        return await self.groups.offsets.fetch(GROUP, wanted, require_stable=require_stable)
 
-    async def committed(self, partition: int = 0, *, topic: str = "t", group_id: str = GROUP) -> int:
-        (fetched,) = await self.fetch(partition, topic=topic, group_id=group_id)
+    async def committed(self, partition: int = 0, *, topic: str = "t") -> int:
+        (fetched,) = await self.fetch(partition, topic=topic)
         return fetched.offset
 
 

@@ -203,61 +203,57 @@ def test_the_new_protocol_raises_the_epoch(outcome, state):
     assert (write.client_version, write.next_producer_id, write.start_ms) == (V2, -1, 10)
 
 
-REPLY, WHEN_COMPLETE, AGAIN, BEGINS = Then.REPLY, Then.REPLY_WHEN_COMPLETE, Then.DECIDE_AGAIN, "a new PREPARE_ABORT"
+def answer(current: Transaction, producer: Producer, outcome: Outcome, version: TransactionVersion) -> object:
+    """The refusal, what is to happen next, or the state and epoch of the record that is written."""
+    try:
+        decision = end(current, producer, outcome, version)
+    except KafkaError as error:
+        return error.code
+    if decision.write is not None:
+        return decision.write.state, decision.write.producer_epoch
+    assert not decision.takes_spare_id
+    return decision.then
+
+
+REPLY, WHEN_COMPLETE, AGAIN = Then.REPLY, Then.REPLY_WHEN_COMPLETE, Then.DECIDE_AGAIN
 FENCED, WRONG = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE
+COMMITS, ABORTS = (S.PREPARE_COMMIT, EPOCH + 1), (S.PREPARE_ABORT, EPOCH + 1)
+
+#: In each state, the answers to a commit and to an abort.
+OLD_PROTOCOL = {
+    S.EMPTY: (WRONG, WRONG),
+    S.PREPARE_COMMIT: (WHEN_COMPLETE, WRONG),
+    S.PREPARE_ABORT: (WRONG, WHEN_COMPLETE),
+    S.COMPLETE_COMMIT: (REPLY, WRONG),
+    S.COMPLETE_ABORT: (WRONG, REPLY),
+}
+#: In each state, the answers to a commit under the last epoch (a repeated one) and the present one, and to such aborts.
+NEW_PROTOCOL = {
+    S.EMPTY: (FENCED, WRONG, FENCED, ABORTS),
+    S.ONGOING: (FENCED, COMMITS, FENCED, ABORTS),
+    S.PREPARE_COMMIT: (WHEN_COMPLETE, AGAIN, WRONG, AGAIN),
+    S.PREPARE_ABORT: (FENCED, AGAIN, WHEN_COMPLETE, AGAIN),
+    S.COMPLETE_COMMIT: (REPLY, WRONG, WRONG, ABORTS),
+    S.COMPLETE_ABORT: (FENCED, WRONG, REPLY, ABORTS),
+}
 
 
-@pytest.mark.parametrize(
-    ("state", "outcome", "answer"),
-    [
-        (S.EMPTY, COMMIT, WRONG),
-        (S.EMPTY, ABORT, WRONG),
-        (S.PREPARE_COMMIT, COMMIT, WHEN_COMPLETE),
-        (S.PREPARE_COMMIT, ABORT, WRONG),
-        (S.PREPARE_ABORT, COMMIT, WRONG),
-        (S.PREPARE_ABORT, ABORT, WHEN_COMPLETE),
-        (S.COMPLETE_COMMIT, COMMIT, REPLY),
-        (S.COMPLETE_COMMIT, ABORT, WRONG),
-        (S.COMPLETE_ABORT, COMMIT, WRONG),
-        (S.COMPLETE_ABORT, ABORT, REPLY),
-    ],
-)
-def test_the_old_protocol_ends_a_transaction_once(state, outcome, answer):
-    current = in_state(state)
-    if isinstance(answer, ErrorCode):
-        assert refusal(end, current, OWNER, outcome, V1) is answer
-    else:
-        assert end(current, OWNER, outcome, V1) == Decision(answer)
+@pytest.mark.parametrize("state", OLD_PROTOCOL)
+def test_the_old_protocol_ends_a_transaction_once(state):
+    answers = tuple(answer(in_state(state), OWNER, outcome, V1) for outcome in (COMMIT, ABORT))
+    assert answers == OLD_PROTOCOL[state]
 
 
-@pytest.mark.parametrize(
-    ("state", "outcome", "repeated", "current_epoch"),
-    [
-        (S.EMPTY, ABORT, FENCED, BEGINS),
-        (S.EMPTY, COMMIT, FENCED, WRONG),
-        (S.ONGOING, ABORT, FENCED, BEGINS),
-        (S.PREPARE_COMMIT, COMMIT, WHEN_COMPLETE, AGAIN),
-        (S.PREPARE_COMMIT, ABORT, WRONG, AGAIN),
-        (S.PREPARE_ABORT, ABORT, WHEN_COMPLETE, AGAIN),
-        (S.PREPARE_ABORT, COMMIT, FENCED, AGAIN),
-        (S.COMPLETE_ABORT, ABORT, REPLY, BEGINS),
-        (S.COMPLETE_ABORT, COMMIT, FENCED, WRONG),
-        (S.COMPLETE_COMMIT, ABORT, WRONG, BEGINS),
-        (S.COMPLETE_COMMIT, COMMIT, REPLY, WRONG),
-    ],
-)
-def test_the_new_protocol_tells_a_repeated_end_from_the_next(state, outcome, repeated, current_epoch):
+@pytest.mark.parametrize("state", NEW_PROTOCOL)
+def test_the_new_protocol_tells_a_repeated_end_from_the_next(state):
     """KIP-890's table. FENCED for a commit of what a timeout aborted is of Kafka after 4.1 (KAFKA-20785)."""
     current = in_state(state, last_producer_epoch=EPOCH - 1)
-    for epoch, answer in ((EPOCH - 1, repeated), (EPOCH, current_epoch)):
-        producer = Producer(PID, epoch)
-        if isinstance(answer, ErrorCode):
-            assert refusal(end, current, producer, outcome, V2) is answer
-        elif answer is BEGINS:
-            write = written(end(current, producer, outcome, V2))
-            assert (write.state, write.producer_epoch) == (S.PREPARE_ABORT, EPOCH + 1)
-        else:
-            assert end(current, producer, outcome, V2) == Decision(answer)
+    answers = tuple(
+        answer(current, Producer(PID, epoch), outcome, V2)
+        for outcome in (COMMIT, ABORT)
+        for epoch in (EPOCH - 1, EPOCH)
+    )
+    assert answers == NEW_PROTOCOL[state]
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_ABORT, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
