@@ -52,6 +52,9 @@ class Topic:
     def internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
 
+    def has(self, partition: int) -> bool:
+        return 0 <= partition < self.partitions
+
     def line(self) -> Line:
         fields = {"name": self.name, "id": self.id.hex(), "partitions": self.partitions, "config": dict(self.config)}
         return {"topic": fields}

@@ -22,8 +22,13 @@ logger = logging.getLogger(__name__)
 
 Offsets = dict[TopicPartition, int]
 
-#: The starts first: recovering or compacting more than needed is harmless, bringing deleted records back is not.
-FILES = (checkpoint.LOG_STARTS, checkpoint.RECOVERY_POINTS, checkpoint.CLEANER_OFFSETS)
+#: Files, and which attribute of a log each keeps. The starts are written first: recovering or compacting more than
+#: needed is harmless, bringing deleted records back is not.
+FILES = {
+    checkpoint.LOG_STARTS: "log_start_offset",
+    checkpoint.RECOVERY_POINTS: "recovery_point",
+    checkpoint.CLEANER_OFFSETS: "cleaned_offset",
+}
 
 
 class Checkpoints:
@@ -36,20 +41,12 @@ class Checkpoints:
         self._regular: Periodic | None = None
         self._written: dict[str, Offsets] = {}
 
-    @property
-    def recovery_points(self) -> Offsets:
-        return self._written[checkpoint.RECOVERY_POINTS]
-
-    @property
-    def log_starts(self) -> Offsets:
-        return self._written[checkpoint.LOG_STARTS]
-
-    @property
-    def cleaned(self) -> Offsets:
-        return self._written[checkpoint.CLEANER_OFFSETS]
+    def of(self, place: TopicPartition) -> dict[str, int]:
+        """What was written for a log, by its attributes."""
+        return {attribute: self._written[name].get(place, 0) for name, attribute in FILES.items()}
 
     def load(self) -> None:
-        """What the last broker wrote. A file that cannot be read only means more to recover, or to compact."""
+        """Read what the last broker wrote. If a file cannot be read, there is only more to recover or to compact."""
         for name in FILES:
             self._written[name] = self._load(os.path.join(self._data_dir, name))
 
@@ -90,11 +87,7 @@ class Checkpoints:
 
     def _collect(self) -> dict[str, Offsets]:
         logs = list(self._logs())
-        return {
-            checkpoint.LOG_STARTS: _positive(logs, attrgetter("log_start_offset")),
-            checkpoint.RECOVERY_POINTS: _positive(logs, attrgetter("recovery_point")),
-            checkpoint.CLEANER_OFFSETS: _positive(logs, attrgetter("cleaned_offset")),
-        }
+        return {name: _positive(logs, attrgetter(attribute)) for name, attribute in FILES.items()}
 
     def _replace(self, offsets: dict[str, Offsets]) -> None:
         for name in FILES:

@@ -16,9 +16,6 @@ from fencepost.setting import Kind
 if TYPE_CHECKING:
     from fencepost.broker.node import Node
 
-LOGGER_SOURCE = 6
-UNKNOWN_KIND = 0
-
 
 class ResourceType(enum.IntEnum):
     TOPIC = 2
@@ -54,6 +51,12 @@ def describe(node: "Node", kind: int, name: str) -> list[Described]:
         expected = f"{node.node_id} or empty string,"
         _check_node(node, name, "Broker id", f"Unexpected broker id, expected {expected} but received {name}")
         return list(node.settings.describe_broker())
+    if kind == ResourceType.BROKER_LOGGER:
+        if not name:
+            raise _invalid("Broker id must not be empty")
+        _check_node(node, name, "Broker id", f"Unexpected broker id, expected {node.node_id} but received {name}")
+        levels = loggers.levels().items()
+        return [Described(logger, level, Source.LOGGER, False, None, None, ()) for logger, level in levels]
     if kind == ResourceType.CLIENT_METRICS:
         if not name:
             raise _invalid("Client metrics subscription name must not be empty")
@@ -63,14 +66,6 @@ def describe(node: "Node", kind: int, name: str) -> list[Described]:
             raise _invalid("Group name must not be empty")
         return []
     raise _invalid(f"Unsupported resource type {kind}")
-
-
-def describe_loggers(node: "Node", name: str) -> dict[str, str]:
-    """Level by logger, of the resource `name`, which has to be this broker."""
-    if not name:
-        raise _invalid("Broker id must not be empty")
-    _check_node(node, name, "Broker id", f"Unexpected broker id, expected {node.node_id} but received {name}")
-    return loggers.levels()
 
 
 def replace(node: "Node", kind: int, name: str, values: Mapping[str, str | None], *, validate_only: bool) -> None:

@@ -1,11 +1,11 @@
 """The topics in requests about committed offsets: named or, in the latest versions, by id; which of them exist."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fencepost.coordinator.group.decide import Results
 from fencepost.coordinator.group.requests import OffsetToCommit
-from fencepost.errors import ErrorCode
+from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.messages import NULL_UUID
 from fencepost.wire.terms import TopicPartition
 
@@ -14,24 +14,23 @@ if TYPE_CHECKING:
 
 
 def find(topics: "TopicRegistry", entry: Any) -> "Topic | None":
-    """The topic that an entry of a request speaks of."""
+    """The topic of an entry in a request, which gives its name or its id."""
     return topics.get(entry.name) if entry.name else topics.by_id(getattr(entry, "topic_id", NULL_UUID))
 
 
 def missing(entry: Any) -> ErrorCode:
-    """What is said of a topic that was not found."""
+    """The error for a topic that was not found."""
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if entry.name else ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def names(entry: Any) -> dict[str, Any]:
-    """The part of an answer that repeats what the request calls the topic."""
+    """The name or id of the topic, as the request gave it."""
     if entry.name:
         return {"name": entry.name}
     return {"topic_id": entry.topic_id} if hasattr(entry, "topic_id") else {"name": ""}
 
 
-def offsets_to_commit(topics: "TopicRegistry", entries: Iterable[Any]) -> list[OffsetToCommit]:
-    """The commits among these for partitions that exist; `commit_answer` says of the others that they do not."""
+def _offsets_to_commit(topics: "TopicRegistry", entries: Iterable[Any]) -> list[OffsetToCommit]:
     return [
         OffsetToCommit(
             TopicPartition(topic.name, part.partition_index),
@@ -42,14 +41,22 @@ def offsets_to_commit(topics: "TopicRegistry", entries: Iterable[Any]) -> list[O
         for entry in entries
         if (topic := find(topics, entry)) is not None
         for part in entry.partitions
-        if 0 <= part.partition_index < topic.partitions
+        if topic.has(part.partition_index)
     ]
 
 
-def commit_answer(
-    topics: "TopicRegistry", entries: Iterable[Any], results: Results, error: ErrorCode = ErrorCode.NONE
-) -> list[dict[str, Any]]:
-    """The answer to a commit, in the order of the request. `error` is that of partitions without a result."""
+async def answer_commit(
+    topics: "TopicRegistry", entries: Iterable[Any], commit: Callable[[list[OffsetToCommit]], Awaitable[Results]]
+) -> dict[str, Any]:
+    """Commit the offsets of partitions that exist, and answer for all of them in the order of the request."""
+    results: Results = {}
+    error = ErrorCode.NONE
+    offsets = _offsets_to_commit(topics, entries)
+    if offsets:
+        try:
+            results = await commit(offsets)
+        except KafkaError as refusal:
+            error = refusal.code
     answer = []
     for entry in entries:
         topic = find(topics, entry)
@@ -58,10 +65,10 @@ def commit_answer(
             index = part.partition_index
             if topic is None:
                 code = missing(entry)
-            elif not 0 <= index < topic.partitions:
+            elif not topic.has(index):
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 code = results.get(TopicPartition(topic.name, index), error)
             partitions.append({"partition_index": index, "error_code": code})
         answer.append({**names(entry), "partitions": partitions})
-    return answer
+    return {"topics": answer}

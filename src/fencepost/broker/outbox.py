@@ -8,43 +8,18 @@ The socket belongs to the event loop's transport, which reads from it; this clas
 nothing is written once the transport is closing, because its descriptor may be another connection's by then.
 """
 
+import asyncio
 import logging
 import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from fencepost.log.slices import FileSlice
 
 #: How much goes out of a file before other connections get their turn.
 TURN_BYTES = 4 * 1024 * 1024
-
-
-class Transport(Protocol):
-    def get_extra_info(self, name: str, default: Any = None) -> Any: ...
-
-    def is_closing(self) -> bool: ...
-
-
-class Outlet(Protocol):
-    """What bytes go into: a socket, or what stands for one."""
-
-    def send(self, data: Any, flags: int = 0, /) -> int: ...
-
-    def fileno(self) -> int: ...
-
-    def detach(self) -> int: ...
-
-
-class Loop(Protocol):
-    """What is needed of an event loop."""
-
-    def call_soon(self, callback: Callable[[], None], /) -> Any: ...
-
-    def add_writer(self, fd: int, callback: Callable[[], None], /) -> None: ...
-
-    def remove_writer(self, fd: int, /) -> bool: ...
 
 
 class Outbox:
@@ -62,24 +37,28 @@ class Outbox:
     )
 
     def __init__(
-        self, transport: Transport, loop: Loop, drained: Callable[[], None], broken: Callable[[str, int], None]
+        self,
+        transport: asyncio.BaseTransport,
+        loop: asyncio.AbstractEventLoop,
+        drained: Callable[[], None],
+        broken: Callable[[str, int], None],
     ) -> None:
-        """`drained` is called when a full socket has taken everything, `broken` when it takes no more for good: with
-        the reason, and how loud that is to be said (a level of logging)."""
+        """`drained` is called when a full socket has taken everything. `broken` is called when the socket fails for
+        good, with the reason and the level to log it at. A simulated transport has an `outlet` instead of a socket."""
         self._transport = transport
         self._loop = loop
         self._drained = drained
         self._broken = broken
         self._gathered = bytearray()
-        #: What the socket did not take yet. While there is any, whoever produces answers should stop.
+        #: What the socket did not take yet. While there is any, no more answers should be made.
         self.unsent: deque[bytearray | memoryview | FileSlice] = deque()
-        self._position = 0  # how much of the first part, if it is a slice, is gone
+        self._position = 0  # if the first part is a slice, how much of it is sent
         self._is_broken = False
-        self._watched = -1  # the descriptor by which the loop tells when a full socket takes more
-        self._socket: Outlet = transport.get_extra_info("outlet") or _own(transport.get_extra_info("socket"))
+        self._watched = -1  # the descriptor that the loop watches while the socket is full
+        self._socket: socket.socket = transport.get_extra_info("outlet") or _own(transport.get_extra_info("socket"))
 
     def add(self, parts: Iterable[Any]) -> int:
-        """Put an answer in line; its bytes leave with the next `flush`, at the latest. Returns how many wait for it."""
+        """Put an answer in line. Its bytes leave with the next `flush`, at the latest. Returns how many wait for it."""
         for part in parts:
             if isinstance(part, FileSlice):
                 self._close_gathered()
@@ -91,12 +70,12 @@ class Outbox:
     def flush(self) -> None:
         """Send what the socket takes."""
         if self._watched >= 0 or self._is_broken:
-            return  # the loop will say when, or nobody listens
+            return  # the loop will call, or the client is gone
         if not self.unsent:
             if not self._gathered:
                 return
             data, self._gathered = self._gathered, bytearray()
-            sent = self._send(data, 0)
+            sent = self._send(data)
             if sent == len(data):
                 return
             self.unsent.append(memoryview(data)[sent:])
@@ -117,21 +96,17 @@ class Outbox:
         budget = TURN_BYTES
         while queue:
             part = queue[0]
-            if isinstance(part, FileSlice):
-                sent = self._send_slice(part)
-                self._position += sent
-                budget -= sent
-                is_gone = self._position == len(part)
-            else:
-                sent = self._send(part, socket.MSG_MORE if len(queue) > 1 else 0)
-                is_gone = sent == len(part)
+            sent = self._send(part, socket.MSG_MORE if len(queue) > 1 else 0)
             if self._is_broken:
                 return
-            if is_gone:
+            if self._position + sent == len(part):
                 self._position = 0
                 queue.popleft()
-            elif not isinstance(part, FileSlice):
+            elif isinstance(part, FileSlice):
+                self._position += sent
+            else:
                 queue[0] = memoryview(part)[sent:]
+            budget -= sent
             if sent == 0:
                 self._watch()
                 return
@@ -148,42 +123,28 @@ class Outbox:
             if not self.unsent:
                 self._drained()
 
-    def _send(self, data: bytearray | memoryview, flags: int) -> int:
-        """How many bytes the socket took; after an error all of them, there is nobody to get them."""
-        if self._transport.is_closing():
-            return len(data)
-        try:
-            return self._socket.send(data, flags)
-        except BlockingIOError:
-            return 0
-        except ConnectionError:
-            self._give_up("the client has gone", logging.DEBUG)
-            return len(data)
-        except OSError as error:
-            self._give_up(f"its socket failed: {error}")
-            return len(data)
-
-    def _send_slice(self, part: FileSlice) -> int:
+    def _send(self, part: bytearray | memoryview | FileSlice, flags: int = 0) -> int:
+        """How many bytes of the part the socket took. After an error it is all of them: nobody is left to get them."""
         rest = len(part) - self._position
         if self._transport.is_closing():
             return rest
         try:
+            if not isinstance(part, FileSlice):
+                return self._socket.send(part, flags)
             sent = part.send_to(self._socket, self._position)
+            if sent > 0:
+                return sent
+            self._give_up("stored records are not in their file any more")
         except BlockingIOError:
             return 0
         except ConnectionError:
             self._give_up("the client has gone", logging.DEBUG)
-            return rest
         except OSError as error:
-            self._give_up(f"stored records could not be sent: {error}")
-            return rest
-        if sent == 0:
-            self._give_up("stored records are not in their file any more")
-            return rest
-        return sent
+            self._give_up(f"an answer could not be sent: {error}")
+        return rest
 
     def _give_up(self, reason: str, level: int = logging.WARNING) -> None:
-        """Forget the rest before anybody is told: whoever hears of it flushes once more."""
+        """Forget the rest, then tell the connection: it will flush once more."""
         self._is_broken = True
         self._stop_watching()
         self.unsent.clear()
@@ -209,5 +170,5 @@ class Outbox:
 
 
 def _own(shared: Any) -> socket.socket:
-    """The transport's socket to write to: asyncio lends it for questions only."""
+    """A socket to write to on the transport's descriptor: asyncio's own may not be written to."""
     return socket.socket(shared.family, socket.SOCK_STREAM, shared.proto, shared.fileno())

@@ -9,7 +9,7 @@ made when the range was wider keeps its value.
 
 import enum
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fencepost.broker.settings_table import (
@@ -58,6 +58,7 @@ class Source(enum.IntEnum):
     CLUSTER = 3  #: altered for all brokers
     STATIC = 4  #: given at start
     DEFAULT = 5
+    LOGGER = 6  #: the level of a logger
 
 
 class Synonym(NamedTuple):
@@ -75,8 +76,8 @@ class Described(NamedTuple):
     value: str | None
     source: Source
     read_only: bool
-    kind: Kind
-    doc: str
+    kind: Kind | None  #: None: unknown
+    doc: str | None
     synonyms: tuple[Synonym, ...]
 
 
@@ -193,13 +194,11 @@ class Settings(BrokerSettings):
 
     # -- what DescribeConfigs shows ----------------------------------------------------------------------------------
 
-    def describe_broker(self, sources: Iterable[Source] = tuple(Source)) -> Iterator[Described]:
-        """Every setting whose value comes from one of `sources`."""
-        wanted = frozenset(sources)
+    def describe_broker(self) -> Iterator[Described]:
         for name, setting in BROKER_SETTINGS.items():
             synonyms = tuple(self._synonyms(name))
             source = synonyms[0].source if synonyms else Source.DEFAULT
-            if source in wanted and not (setting.internal and source is Source.DEFAULT):
+            if not (setting.internal and source is Source.DEFAULT):
                 value = setting.format(getattr(self, setting.attribute))
                 read_only = setting.change is not Change.LIVE
                 yield Described(name, value, source, read_only, setting.kind, setting.doc, synonyms)

@@ -65,7 +65,7 @@ class TopicRegistry:
         self._rng = rng or random.SystemRandom()
         self._executor: ThreadPoolExecutor | None = None
         self._lock: Lock | None = None
-        self._catalogue = Catalogue(disk, self._directory)
+        self.catalogue = Catalogue(disk, self._directory)  #: to be read; it is changed here only
         self._checkpoints = Checkpoints(disk, self._directory, self.logs)
         self._identity: Identity | None = None
         self._by_id: dict[bytes, Topic] = {}
@@ -74,7 +74,6 @@ class TopicRegistry:
         self._logs_by_id: dict[tuple[bytes, int], PartitionLog] = {}
         self._configs: dict[str, LogConfig] = {}
         self._on_delete: list[Callable[[Topic], None]] = []
-        self.changed = 0  #: grows with every change, so that cached answers are known to be stale
 
     # -- opening and closing -----------------------------------------------------------------------------------------
 
@@ -96,9 +95,9 @@ class TopicRegistry:
         if self._worker is None:
             self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="fencepost-disk")
             self._worker = ThreadWorker(asyncio.get_running_loop(), self._executor)
-        self._catalogue.open()
+        self.catalogue.open()
         self._take_over_settings()
-        for topic in self._catalogue.topics.values():
+        for topic in self.catalogue.topics.values():
             self._know(topic)
         self._open_logs()
         self._settings.on_change(self._settings_changed)
@@ -156,7 +155,7 @@ class TopicRegistry:
         return list(run(operator.call, jobs))
 
     def _let_go(self) -> None:
-        self._catalogue.close()
+        self.catalogue.close()
         self._logs.clear()
         self._logs_by_id.clear()
         if self._executor is not None:
@@ -168,24 +167,24 @@ class TopicRegistry:
     def _take_over_settings(self) -> None:
         for source in (Source.BROKER, Source.CLUSTER):
             try:
-                self._settings.set_dynamic(source, self._catalogue.altered.get(source, {}))
+                self._settings.set_dynamic(source, self.catalogue.altered.get(source, {}))
             except ConfigError as error:
                 logger.error("altered settings are left aside: %s", error)
-        for feature, level in self._catalogue.features.items():
+        for feature, level in self.catalogue.features.items():
             self._settings.restore_feature(feature, level)
 
     def _open_logs(self) -> None:
         self._checkpoints.load()
         clean = checkpoint.take_clean_shutdown(self._disk, self._directory)
         syncs: list[Callable[[], None]] = []
-        for topic, partition in find_partitions(self._disk, self._directory, self._catalogue):
+        for topic, partition in find_partitions(self._disk, self._directory, self.catalogue):
             self._open_log(topic, partition, clean_shutdown=clean, run=syncs.append)
             if len(syncs) >= SYNC_LOGS:
                 self._side_by_side(syncs)
                 syncs.clear()
         self._side_by_side(syncs)
         self._checkpoints.write()  # without the offsets of what is gone
-        self._catalogue.tidy()
+        self.catalogue.tidy()
 
     def _open_log(
         self,
@@ -208,11 +207,9 @@ class TopicRegistry:
             self._clock,
             self._worker,
             clean_shutdown=clean_shutdown,
-            recovery_point=self._checkpoints.recovery_points.get(place, 0),
-            log_start_offset=self._checkpoints.log_starts.get(place, 0),
-            cleaned_offset=self._checkpoints.cleaned.get(place, 0),
             on_progress=self._on_progress,
             run=run,
+            **self._checkpoints.of(place),
         )
         self._logs[place] = log
         self._logs_by_id[topic.id, partition] = log
@@ -230,33 +227,30 @@ class TopicRegistry:
     def cluster_id(self) -> str:
         return self.identity.cluster_id
 
-    @property
-    def features_epoch(self) -> int:
-        """Grows with every change of a feature's level: clients keep what came with the highest epoch."""
-        return self._catalogue.features_epoch
-
-    @property
-    def catalogue_lines(self) -> int:
-        """How many changes the catalogue holds."""
-        return self._catalogue.line_count
-
     def get(self, name: str) -> Topic | None:
-        return self._catalogue.topics.get(name)
+        return self.catalogue.topics.get(name)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
         return self._by_id.get(topic_id)
 
     def all(self) -> list[Topic]:
-        return list(self._catalogue.topics.values())
+        return list(self.catalogue.topics.values())
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
         """The log of a partition, None when there is no such partition."""
         log = self._logs.get((topic, partition))
-        return log if log is not None else self._first_asked(self._catalogue.topics.get(topic), partition)
+        return log if log is not None else self._first_asked(self.catalogue.topics.get(topic), partition)
 
     def log_by_id(self, topic_id: bytes, partition: int) -> PartitionLog | None:
         log = self._logs_by_id.get((topic_id, partition))
         return log if log is not None else self._first_asked(self._by_id.get(topic_id), partition)
+
+    def existing_log(self, topic: str, partition: int) -> PartitionLog:
+        """The log of a partition. UNKNOWN_TOPIC_OR_PARTITION if there is no such partition."""
+        log = self.log(topic, partition)
+        if log is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return log
 
     def logs(self) -> list[PartitionLog]:
         """Every log that has been opened, which is every one that has records."""
@@ -268,7 +262,7 @@ class TopicRegistry:
         return [log for log in found if log is not None]
 
     def _first_asked(self, topic: Topic | None, partition: int) -> PartitionLog | None:
-        if topic is None or not 0 <= partition < topic.partitions or self._lock is None:
+        if topic is None or not topic.has(partition) or self._lock is None:
             return None
         try:
             return self._open_log(topic, partition, clean_shutdown=False)
@@ -282,7 +276,7 @@ class TopicRegistry:
         topic_names.validate(name)
         if name == topic_names.CLUSTER_METADATA:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-        if name in self._catalogue.topics:
+        if name in self.catalogue.topics:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         other = self._spelled.get(topic_names.collision_key(name))
         if other is not None:
@@ -307,15 +301,14 @@ class TopicRegistry:
     def create_all(self, topics: Iterable[Topic]) -> list[Topic]:
         """Make topics that passed `check_new`, all with one sync."""
         made = list(topics)
-        self._catalogue.write([topic.line() for topic in made])
+        self.catalogue.write([topic.line() for topic in made])
         for topic in made:
             self._know(topic)
-        self.changed += 1
         return made
 
     def ensure_internal(self, name: str) -> Topic:
         """The topic of a coordinator, made when it is not there yet."""
-        topic = self._catalogue.topics.get(name)
+        topic = self.catalogue.topics.get(name)
         if topic is not None:
             return topic
         if name not in INTERNAL_TOPICS:
@@ -325,14 +318,10 @@ class TopicRegistry:
         count = settings.offsets_topic_num_partitions if offsets else settings.transaction_state_log_num_partitions
         return self.create(name, count, {})
 
-    def delete(self, name: str) -> None:
-        self.delete_all([name])
-
     def delete_all(self, names: Sequence[str]) -> None:
         """Remove topics with their records. UNKNOWN_TOPIC_OR_PARTITION, and none is removed, if one is not there."""
         topics = [self._existing(name) for name in names]
-        self._catalogue.write([{"gone": {"name": topic.name, "id": topic.id.hex()}} for topic in topics])
-        self.changed += 1
+        self.catalogue.write([{"gone": {"name": topic.name, "id": topic.id.hex()}} for topic in topics])
         for topic in topics:
             self._forget(topic)
             for log in self.logs_of(topic):
@@ -350,21 +339,13 @@ class TopicRegistry:
         self._on_delete.append(listener)
 
     def add_partitions(self, name: str, total: int) -> Topic:
+        """`total` is more than the topic has."""
         topic = self._existing(name)
-        if total <= topic.partitions:
-            raise KafkaError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"The topic {name} currently has {topic.partitions} partition(s); {total} would not be an increase.",
-            )
         return self._replace(Topic(topic.name, topic.id, total, topic.config))
 
     def set_config(self, name: str, overrides: Mapping[str, str]) -> Topic:
-        """Replace all that a topic has of its own; open logs follow at once."""
+        """Replace all that a topic has of its own with what passed `check_topic`. Open logs follow at once."""
         topic = self._existing(name)
-        try:
-            self._settings.check_topic(overrides)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
         changed = self._replace(Topic(topic.name, topic.id, topic.partitions, dict(overrides)))
         self._configs.pop(name, None)
         for log in self.logs_of(changed):
@@ -372,23 +353,21 @@ class TopicRegistry:
         return changed
 
     def set_broker_config(self, source: Source, values: Mapping[str, str | None]) -> None:
-        """Alter the broker's settings, durably. ConfigError if they cannot be altered."""
-        self._settings.check_dynamic(values)
-        self._catalogue.write([{"altered": {"source": int(source), "values": dict(values)}}])
+        """Alter the broker's settings, durably. The values passed `check_dynamic`."""
+        self.catalogue.write([{"altered": {"source": int(source), "values": dict(values)}}])
         self._settings.set_dynamic(source, values)
 
     def set_feature(self, feature: str, level: int) -> None:
         """Alter the level of a feature, durably."""
-        catalogue = self._catalogue
+        catalogue = self.catalogue
         levels = {**catalogue.features, feature: level}
         catalogue.write([{"features": {"epoch": catalogue.features_epoch + 1, "levels": levels}}])
         self._settings.set_feature(feature, level)
-        self.changed += 1
 
     def reserve_producer_ids(self, count: int) -> range:
         """Ids that nobody has had before or will have again."""
-        first = self._catalogue.next_producer_id
-        self._catalogue.write([{"producer_ids": first + count}])
+        first = self.catalogue.next_producer_id
+        self.catalogue.write([{"producer_ids": first + count}])
         return range(first, first + count)
 
     def checkpoint(self) -> None:
@@ -401,15 +380,14 @@ class TopicRegistry:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _existing(self, name: str) -> Topic:
-        topic = self._catalogue.topics.get(name)
+        topic = self.catalogue.topics.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         return topic
 
     def _replace(self, topic: Topic) -> Topic:
-        self._catalogue.write([topic.line()])
+        self.catalogue.write([topic.line()])
         self._know(topic)
-        self.changed += 1
         return topic
 
     def _know(self, topic: Topic) -> None:
@@ -430,7 +408,7 @@ class TopicRegistry:
     def _settings_changed(self) -> None:
         self._configs.clear()
         for (name, _), log in self._logs.items():
-            log.config = self._config_of(self._catalogue.topics[name])
+            log.config = self._config_of(self.catalogue.topics[name])
 
     def _internal_config(self, name: str) -> dict[str, str]:
         settings = self._settings

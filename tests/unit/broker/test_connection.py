@@ -152,13 +152,6 @@ def test_requests_are_answered_whatever_the_pieces_they_come_in(piece):
     assert answers(transport) == [(i, i) for i in range(20)]
 
 
-def test_a_frame_larger_than_every_buffer_arrives_whole():
-    group = "y" * 30_000
-    connection, transport = connect(lambda call: {"error_code": int(call.request.group_id == group)})
-    feed(connection, request(1, group=group), piece=1000)
-    assert answers(transport) == [(1, 1)]
-
-
 def test_a_waiting_handler_holds_back_the_requests_behind_it_and_the_reading():
     async def scenario():
         gate = asyncio.get_running_loop().create_future()
@@ -263,6 +256,26 @@ def test_a_client_that_hangs_up_leaves_nothing_behind(tmp_path):
     file.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         file.size()
+
+
+STORED = b"stored records " * 100
+
+
+@pytest.mark.parametrize("first", ["bytes", "stored records"])
+def test_a_client_that_has_gone_is_given_up_once(tmp_path, caplog, first):
+    (tmp_path / "log").write_bytes(STORED)
+    file = SystemDisk().open(str(tmp_path / "log"))
+
+    def raw(call, frame, body):
+        stored = FileSlice(file, 0, len(STORED))
+        return [bytearray(8), stored, b"tail"] if first == "bytes" else [stored, b"tail", stored]
+
+    connection, transport = connect(raw=raw)
+    transport.client.close()
+    with caplog.at_level("DEBUG", "fencepost.connection"):
+        feed(connection, request(0))  # the connection flushes once more when it hears of it
+    assert [record.message for record in caplog.records] == ["closing the connection of /10.0.0.1: the client has gone"]
+    assert transport.aborted and not connection._outbox.unsent
 
 
 @pytest.mark.parametrize(

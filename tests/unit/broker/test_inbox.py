@@ -34,12 +34,6 @@ def test_frames_are_the_same_however_they_were_cut(bodies, pieces):
     assert feed(Inbox(10**6), framed(*bodies), pieces) == bodies
 
 
-@pytest.mark.parametrize("piece", [1, 2, 3, 5, 1000])
-def test_frames_are_the_same_in_small_pieces(piece):
-    bodies = [bytes([i]) * (i * 37) for i in range(12)]
-    assert feed(Inbox(10**6), framed(*bodies), [piece]) == bodies
-
-
 def test_an_announced_size_costs_no_memory_before_the_bytes_come():
     inbox = Inbox(2**31 - 1)
     assert feed(inbox, struct.pack(">i", 2**31 - 1) + b"x") == []

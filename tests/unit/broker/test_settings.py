@@ -18,7 +18,7 @@ from fencepost.broker.settings import (
 )
 from fencepost.errors import ConfigError
 from fencepost.log.config import LogConfig
-from fencepost.setting import LONG_MAX, Change, Kind, settings_of
+from fencepost.setting import LONG_MAX, Kind, settings_of
 
 ROOT = Path(__file__).parents[3]
 PACKAGE, GUIDE = ROOT / "src" / "fencepost", ROOT / "docs" / "guide.md"
@@ -190,15 +190,6 @@ def test_what_is_altered_on_the_broker_wins_over_all_brokers_and_over_the_start(
     assert changes == [2, 3, 2, 1]
 
 
-def test_only_what_can_change_live_is_altered():
-    settings = Settings()
-    with pytest.raises(ConfigError, match=r"Cannot update these configs dynamically: Set\(num.partitions\)"):
-        settings.set_dynamic(Source.BROKER, {"num.partitions": "3"})
-    with pytest.raises(ConfigError, match="Not a number"):
-        settings.set_dynamic(Source.BROKER, {"log.retention.ms": "x"})
-    assert settings.num_partitions == 1
-
-
 def test_a_described_value_names_every_place_that_speaks_of_it():
     settings = Settings.parse({"log.retention.hours": "5"})
     settings.set_dynamic(Source.CLUSTER, {"log.retention.ms": "9"})
@@ -210,16 +201,6 @@ def test_a_described_value_names_every_place_that_speaks_of_it():
         ("log.retention.hours", "5", Source.STATIC),
         ("log.retention.hours", "168", Source.DEFAULT),
     ]
-
-
-def test_described_broker_settings_say_whether_they_can_be_altered():
-    described = {entry.name: entry for entry in Settings().describe_broker()}
-    assert described["num.partitions"].read_only
-    assert not described["log.retention.ms"].read_only
-    assert described["log.retention.ms"].value is None
-    assert {entry.read_only for entry in described.values()} == {
-        setting.change is not Change.LIVE for setting in BROKER_SETTINGS.values()
-    }
 
 
 def test_a_feature_that_clients_set_is_restored_unless_the_start_says_otherwise():

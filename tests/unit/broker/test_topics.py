@@ -9,18 +9,10 @@ import pytest
 
 from fencepost.broker import topics
 from fencepost.broker.data_directory import META, decode_uuid, load_identity
-from fencepost.broker.settings import Source
 from fencepost.errors import ConfigError, DataDirectoryLocked, ErrorCode, KafkaError, Malformed
 from fencepost.log.checkpoint import LOG_STARTS, RECOVERY_POINTS, read_offsets
 from tests.fakes.forgetful_disk import ForgetfulDisk, PowerLost
 from tests.unit.broker.admin_world import World
-
-
-@pytest.fixture
-def world(tmp_path):
-    world = World(tmp_path / "data")
-    yield world
-    world.close()
 
 
 def refused(function, *arguments):
@@ -82,10 +74,10 @@ def test_a_deleted_topic_is_gone_with_its_records_and_its_name_is_free(world):
     world.append("shop", 0, 5)
     deleted = []
     world.topics.on_delete(deleted.append)
-    world.topics.delete("shop")
+    world.topics.delete_all(["shop"])
     assert deleted == [old]
     assert world.topics.get("shop") is world.topics.by_id(old.id) is world.topics.log_by_id(old.id, 0) is None
-    assert refused(world.topics.delete, "shop")[0] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert refused(world.topics.delete_all, ["shop"])[0] == "UNKNOWN_TOPIC_OR_PARTITION"
     new = world.topics.create("shop", 1, {})
     assert new.id != old.id
     assert world.topics.log("shop", 0).log_end_offset == 0
@@ -99,7 +91,7 @@ def test_what_a_crash_left_of_a_deleted_topic_is_removed_at_the_next_start(world
     world.topics.create("shop", 1, {})
     log = world.append("shop", 0, 5)
     log.delete = lambda: None  # the process ends between the catalogue and the directory
-    world.topics.delete("shop")
+    world.topics.delete_all(["shop"])
     assert (world.directory / "shop-0").exists()
     world.crash()
     world.open()
@@ -132,7 +124,7 @@ def test_a_topic_of_the_same_name_does_not_inherit_the_offsets_of_its_predecesso
     log.delete_records(3)
     world.topics.checkpoint()
     assert read_offsets(world.disk, str(world.directory / LOG_STARTS)) == {("shop", 0): 3}
-    world.topics.delete("shop")
+    world.topics.delete_all(["shop"])
     assert read_offsets(world.disk, str(world.directory / LOG_STARTS)) == {}
     world.topics.create("shop", 1, {})
     assert world.topics.log("shop", 0).log_start_offset == 0
@@ -142,7 +134,7 @@ def test_a_checkpoint_under_way_does_not_bring_a_deleted_topics_offsets_back(wor
     world.topics.create("shop", 1, {})
     world.append("shop", 0, 5).delete_records(3)
     world.clock.advance(60_000)  # the regular checkpoint is handed to a thread ...
-    world.topics.delete("shop")
+    world.topics.delete_all(["shop"])
     world.worker.run()  # ... which comes to it only now
     assert read_offsets(world.disk, str(world.directory / LOG_STARTS)) == {}
 
@@ -168,42 +160,6 @@ def test_a_checkpoint_that_cannot_be_read_only_costs_recovery(world):
     assert world.topics.log("shop", 0).log_end_offset == 5
 
 
-def test_partitions_can_only_be_added(world):
-    world.topics.create("shop", 2, {})
-    before = world.topics.changed
-    assert world.topics.add_partitions("shop", 4).partitions == 4
-    assert world.topics.changed > before
-    assert refused(world.topics.add_partitions, "shop", 3) == (
-        "INVALID_PARTITIONS",
-        "The topic shop currently has 4 partition(s); 3 would not be an increase.",
-    )
-    world.restart()
-    assert world.topics.get("shop").partitions == 4
-    assert world.topics.log("shop", 3) is not None
-
-
-def test_settings_of_a_topic_reach_its_open_logs_at_once(world):
-    world.topics.create("shop", 1, {})
-    log = world.topics.log("shop", 0)
-    world.topics.set_config("shop", {"retention.ms": "9", "cleanup.policy": "compact"})
-    assert (log.config.retention_ms, log.config.compacts) == (9, True)
-    world.topics.set_config("shop", {})
-    assert (log.config.retention_ms, log.config.compacts) == (604_800_000, False)
-    assert refused(world.topics.set_config, "shop", {"retention.ms": "x"})[0] == "INVALID_CONFIG"
-
-
-def test_altered_broker_settings_reach_open_logs_and_survive_a_restart(world):
-    world.topics.create("shop", 1, {})
-    world.topics.create("kept", 1, {"retention.ms": "1"})
-    logs = [world.topics.log(name, 0) for name in ("shop", "kept")]
-    world.topics.set_broker_config(Source.CLUSTER, {"log.retention.ms": "9"})
-    assert [log.config.retention_ms for log in logs] == [9, 1]
-    world.restart()
-    assert world.topics.log("shop", 0).config.retention_ms == 9
-    with pytest.raises(ConfigError):
-        world.topics.set_broker_config(Source.CLUSTER, {"num.partitions": "9"})
-
-
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -227,31 +183,19 @@ def test_the_longest_name_can_be_written_and_deleted(world):
     name = "n" * 249
     world.topics.create(name, 1, {})
     world.append(name)
-    world.topics.delete(name)
+    world.topics.delete_all([name])
     world.worker.run()
     assert not [entry for entry in os.listdir(world.directory) if entry.startswith("nnn")]
 
 
-def test_names_that_differ_in_a_dot_collide(world):
-    world.topics.create("a.b", 1, {})
-    assert refused(world.topics.create, "a_b", 1, {}) == (
-        "INVALID_TOPIC_EXCEPTION",
-        "Topic 'a_b' collides with existing topic: a.b",
-    )
-    assert refused(world.topics.create, "a.b", 1, {}) == ("TOPIC_ALREADY_EXISTS", "Topic 'a.b' already exists.")
-    world.topics.delete("a.b")
-    assert world.topics.create("a_b", 1, {}).name == "a_b"
-
-
-def test_internal_topics_have_what_their_coordinators_rely_on(tmp_path):
-    world = World(tmp_path, {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "5000000"})
+def test_internal_topics_have_what_their_coordinators_rely_on(open_world):
+    world = open_world({"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "5000000"})
     offsets = world.topics.ensure_internal("__consumer_offsets")
     assert (offsets.partitions, offsets.internal) == (7, True)
     assert world.topics.ensure_internal("__consumer_offsets") == offsets
     config = world.topics.log("__consumer_offsets", 0).config
     assert (config.compacts, config.deletes, config.segment_bytes) == (True, False, 5_000_000)
     assert world.topics.ensure_internal("__transaction_state").partitions == 50
-    world.close()
 
 
 def test_an_internal_topic_that_a_client_made_is_compacted_as_well(world):
@@ -322,21 +266,22 @@ def test_a_directory_of_another_node_is_refused(world):
     world.open()
 
 
-def test_a_disk_that_takes_nothing_refuses_the_topic(tmp_path):
+def test_a_disk_that_takes_nothing_refuses_the_topic(tmp_path, open_world):
     disk = ForgetfulDisk(str(tmp_path))
-    world = World(tmp_path, disk=disk)
+    world = open_world(disk=disk)
     disk.capacity_bytes = disk.used_bytes()
     assert refused(world.topics.create, "shop", 1, {})[0] == ErrorCode.KAFKA_STORAGE_ERROR.name
     assert world.topics.get("shop") is None
     disk.capacity_bytes = None
     assert world.topics.create("shop", 1, {}).name == "shop"
-    world.close()
 
 
-def test_what_a_killed_broker_left_in_the_page_cache_is_synced_before_the_next_one_serves(tmp_path, monkeypatch):
+def test_what_a_killed_broker_left_in_the_page_cache_is_synced_before_the_next_one_serves(
+    tmp_path, open_world, monkeypatch
+):
     monkeypatch.setattr(topics, "SYNC_LOGS", 2)
     disk = ForgetfulDisk(str(tmp_path))
-    world = World(tmp_path, disk=disk)
+    world = open_world(disk=disk)
     world.topics.create("shop", 5, {})
     for partition in range(5):
         world.append("shop", partition, 3, sync=False)
@@ -350,7 +295,6 @@ def test_what_a_killed_broker_left_in_the_page_cache_is_synced_before_the_next_o
     disk.lose_power()
     world.open()
     assert [world.topics.log("shop", partition).log_end_offset for partition in range(5)] == [3] * 5
-    world.close()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -368,7 +312,7 @@ def test_power_loss_at_any_step_loses_no_acknowledged_topic_and_brings_no_delete
                 there.add(name)
             records = world.append("a", 0, 2).high_watermark
             there.discard("b")
-            world.topics.delete("b")
+            world.topics.delete_all(["b"])
             gone.add("b")
         except PowerLost:
             pass

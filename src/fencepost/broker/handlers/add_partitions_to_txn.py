@@ -1,9 +1,9 @@
 """AddPartitionsToTxn (24): partitions join a transaction before anything is written to them.
 
-Versions 0 to 3 come from clients of transaction version 1, with one transaction. From version 4 many transactions
-come at once, to be extended or (`verify_only`) looked up: a partition that is not part of its transaction is
-TRANSACTION_ABORTABLE, which the broker that asks tells its client in words that it knows. It is all or nothing within a
-transaction: one partition that does not exist, and the others are OPERATION_NOT_ATTEMPTED.
+Versions 0 to 3 come from clients of transaction version 1, with one transaction. Version 4 and later come from brokers,
+with many transactions. Partitions are added to each, or with `verify_only` looked up: one that is not part of its
+transaction gets TRANSACTION_ABORTABLE. Within a transaction it is all or nothing: if one partition does not exist, the
+others get OPERATION_NOT_ATTEMPTED.
 """
 
 import asyncio
@@ -26,28 +26,41 @@ async def add_partitions_to_txn(call: Call) -> Response:
     request = call.request
     if call.version < FIRST_BATCHED:
         producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-        partitions = _partitions(request.v3_and_below_topics)
-        results = await _add(call, request.v3_and_below_transactional_id, producer, partitions)
-        return {"results_by_topic_v3_and_below": _topics(results)}
-    answers = await asyncio.gather(*(_answer(call, transaction) for transaction in request.transactions))
-    return {"error_code": ErrorCode.NONE, "results_by_transaction": answers}
+        topics = await _answer(call, request.v3_and_below_transactional_id, producer, request.v3_and_below_topics)
+        return {"results_by_topic_v3_and_below": topics}
+    answers = await asyncio.gather(*(_answer_one(call, transaction) for transaction in request.transactions))
+    return {"results_by_transaction": answers}
 
 
-async def _answer(call: Call, transaction: Any) -> dict[str, Any]:
-    producer = Producer(transaction.producer_id, transaction.producer_epoch)
-    partitions = _partitions(transaction.topics)
-    if transaction.verify_only:
-        results = _refused(call, partitions) or _verify(call, transaction.transactional_id, producer, partitions)
-    else:
-        results = await _add(call, transaction.transactional_id, producer, partitions)
-    return {"transactional_id": transaction.transactional_id, "topic_results": _topics(results)}
+async def _answer_one(call: Call, transaction: Any) -> dict[str, Any]:
+    name, producer = transaction.transactional_id, Producer(transaction.producer_id, transaction.producer_epoch)
+    topics = await _answer(call, name, producer, transaction.topics, verify_only=transaction.verify_only)
+    return {"transactional_id": name, "topic_results": topics}
+
+
+async def _answer(
+    call: Call, transactional_id: str, producer: Producer, topics: Any, *, verify_only: bool = False
+) -> list[dict[str, Any]]:
+    partitions = [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
+    results = _refused(call, partitions)
+    if not results and verify_only:
+        results = _verify(call, transactional_id, producer, partitions)
+    elif not results:
+        results = await _add(call, transactional_id, producer, partitions)
+    return [
+        {
+            "name": topic,
+            "results_by_partition": [
+                {"partition_index": partition, "partition_error_code": results[TopicPartition(topic, partition)]}
+                for partition in partitions
+            ],
+        }
+        for topic, partitions in by_topic(results).items()
+    ]
 
 
 async def _add(call: Call, transactional_id: str, producer: Producer, partitions: list[TopicPartition]) -> Results:
-    refused = _refused(call, partitions)
-    if refused:
-        return refused
-    # Clients of version 2 never send this request; brokers do for them, in the batched form.
+    # Clients of transaction version 2 never send this request. Brokers send it for them, in the batched form.
     version = TransactionVersion.V0 if call.version < FIRST_BATCHED else TransactionVersion.V2
     try:
         await call.broker.transactions.add_partitions(transactional_id, producer, partitions, version)
@@ -65,7 +78,7 @@ def _verify(call: Call, transactional_id: str, producer: Producer, partitions: l
 
 
 def _refused(call: Call, partitions: list[TopicPartition]) -> Results:
-    """Empty when every partition is there."""
+    """Empty if every partition exists."""
     refused = {where: code for where in partitions if (code := _refusal(call, where)) is not None}
     if not refused:
         return {}
@@ -73,28 +86,7 @@ def _refused(call: Call, partitions: list[TopicPartition]) -> Results:
 
 
 def _refusal(call: Call, where: TopicPartition) -> ErrorCode | None:
-    name, partition = where
-    topics = call.broker.topics
-    if call.version < FIRST_BATCHED and name in INTERNAL_TOPICS:
+    if call.version < FIRST_BATCHED and where.topic in INTERNAL_TOPICS:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = topics.get(name)
-    if topic is None or not 0 <= partition < topic.partitions:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return None
-
-
-def _partitions(topics: Any) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
-
-
-def _topics(results: Results) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": topic,
-            "results_by_partition": [
-                {"partition_index": partition, "partition_error_code": results[TopicPartition(topic, partition)]}
-                for partition in partitions
-            ],
-        }
-        for topic, partitions in by_topic(results).items()
-    ]
+    topic = call.broker.topics.get(where.topic)
+    return None if topic is not None and topic.has(where.partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,10 +1,12 @@
 """AlterConfigs (33): replace all settings of resources. Clients have used the incremental form since 2019."""
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from fencepost.broker import config_resources
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import attempt
 from fencepost.errors import ErrorCode, KafkaError
 
 
@@ -21,25 +23,18 @@ def _replace(call: Call, resource: Any) -> None:
 
 
 def altered(call: Call, change: Any) -> list[dict[str, Any]]:
-    """Run `change` on every resource of a request; what both alter requests refuse is refused here."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in call.request.resources)
-    responses = []
-    for resource in call.request.resources:
-        code, message = ErrorCode.NONE, None
-        try:
-            if times[resource.resource_type, resource.resource_name] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            if len({entry.name for entry in resource.configs}) < len(resource.configs):
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-            change(call, resource)
-        except KafkaError as error:
-            code, message = error.code, error.message or None
-        responses.append(
-            {
-                "error_code": code,
-                "error_message": message,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-            }
-        )
-    return responses
+    """Run `change` on every resource of a request, unless both alter requests would refuse it."""
+    resources = call.request.resources
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+
+    def alter(resource: Any) -> None:
+        if times[resource.resource_type, resource.resource_name] > 1:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        if len({entry.name for entry in resource.configs}) < len(resource.configs):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        change(call, resource)
+
+    return [
+        {"resource_type": each.resource_type, "resource_name": each.resource_name, **attempt(partial(alter, each))}
+        for each in resources
+    ]

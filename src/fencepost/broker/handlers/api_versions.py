@@ -34,6 +34,6 @@ def api_versions(call: Call) -> Response:
         "error_code": ErrorCode.NONE,
         "api_keys": keys,
         "supported_features": supported if call.version >= FIRST_WITH_FEATURES_FROM_ZERO else [],
-        "finalized_features_epoch": call.broker.topics.features_epoch,
-        "finalized_features": finalized if level > 0 else [],  # a feature at level 0 is one that is not there
+        "finalized_features_epoch": call.broker.topics.catalogue.features_epoch,
+        "finalized_features": finalized if level > 0 else [],  # level 0 means that the feature is not there
     }

@@ -1,9 +1,11 @@
 """CreatePartitions (37): add partitions to topics, or only check whether that is possible."""
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import attempt
 from fencepost.broker.placement import check_replicas, check_request_size
 from fencepost.errors import ErrorCode, KafkaError
 
@@ -11,21 +13,17 @@ from fencepost.errors import ErrorCode, KafkaError
 @handler(37, versions=(0, 3))
 def create_partitions(call: Call) -> Response:
     times = Counter(wanted.name for wanted in call.request.topics)
-    results = {wanted.name: _result(call, wanted, times[wanted.name]) for wanted in call.request.topics}
-    return {"results": list(results.values())}
+    wanted = {topic.name: topic for topic in call.request.topics}
+    return {
+        "results": [
+            {"name": name, **attempt(partial(_grow, call, topic, times[name]))} for name, topic in wanted.items()
+        ]
+    }
 
 
-def _result(call: Call, wanted: Any, times: int) -> dict[str, Any]:
-    try:
-        if times > 1:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        _grow(call, wanted)
-    except KafkaError as error:
-        return {"name": wanted.name, "error_code": error.code, "error_message": error.message or None}
-    return {"name": wanted.name, "error_code": ErrorCode.NONE}
-
-
-def _grow(call: Call, wanted: Any) -> None:
+def _grow(call: Call, wanted: Any, times: int) -> None:
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     broker = call.broker
     topic = broker.topics.get(wanted.name)
     if topic is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fencepost.broker import topic_names
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import DONE, refused
 from fencepost.broker.placement import check_replicas, check_replication_factor, check_request_size
 from fencepost.broker.topics import Topic
 from fencepost.errors import ErrorCode, KafkaError
@@ -32,13 +33,13 @@ def create_topics(call: Call) -> Response:
             new.append(topic)
             results[topic.name] = _made(call, topic)
         except KafkaError as error:
-            results[wanted.name] = _refused(wanted.name, error)
+            results[wanted.name] = {"name": wanted.name, **refused(error)}
     try:
         check_request_size(sum(topic.partitions for topic in new))
         if new and not request.validate_only:
             topics.create_all(new)
     except KafkaError as error:
-        results |= {topic.name: _refused(topic.name, error) for topic in new}
+        results |= {topic.name: {"name": topic.name, **refused(error)} for topic in new}
     return {"topics": list(results.values())}
 
 
@@ -88,8 +89,7 @@ def _made(call: Call, topic: Topic) -> dict[str, Any]:
     return {
         "name": topic.name,
         "topic_id": NULL_UUID if call.request.validate_only else topic.id,
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
+        **DONE,
         "num_partitions": topic.partitions,
         "replication_factor": 1,
         "configs": [
@@ -97,7 +97,3 @@ def _made(call: Call, topic: Topic) -> dict[str, Any]:
             for entry in call.broker.settings.describe_topic(topic.config)
         ],
     }
-
-
-def _refused(name: str, error: KafkaError) -> dict[str, Any]:
-    return {"name": name, "error_code": error.code, "error_message": error.message or None, "configs": []}

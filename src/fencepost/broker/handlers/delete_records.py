@@ -26,13 +26,10 @@ def delete_records(call: Call) -> Response:
 
 
 def _delete(call: Call, topic: str, wanted: Any) -> dict[str, Any]:
-    topics = call.broker.topics
     try:
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}")
-        log = topics.log(topic, wanted.partition_index)
-        if log is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        log = call.broker.topics.existing_log(topic, wanted.partition_index)
         if not log.config.deletes:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted: its records are not deleted by offset")
         low_watermark, code = log.delete_records(wanted.offset), ErrorCode.NONE

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import attempt, refused
 from fencepost.broker.topics import Topic
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.messages import NULL_UUID
@@ -25,24 +26,17 @@ def delete_topics(call: Call) -> Response:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
             found.append(_find(call, name, topic_id))
         except KafkaError as error:
-            responses.append(_result(name, topic_id, error))
+            responses.append({"name": name, "topic_id": topic_id, **refused(error)})
     times_found = Counter(topic.name for topic in found)
     doomed = [topic for topic in found if times_found[topic.name] == 1]
     for topic in {topic.name: topic for topic in found if times_found[topic.name] > 1}.values():
         problem = "The provided topic name maps to an ID that was already supplied."
-        responses.append(_result(topic.name, topic.id, KafkaError(ErrorCode.INVALID_REQUEST, problem)))
-    failure = _delete(call, doomed)
-    responses += [_result(topic.name, topic.id, failure) for topic in doomed]
+        refusal = refused(KafkaError(ErrorCode.INVALID_REQUEST, problem))
+        responses.append({"name": topic.name, "topic_id": topic.id, **refusal})
+    if doomed:
+        outcome = attempt(lambda: call.broker.topics.delete_all([topic.name for topic in doomed]))
+        responses += [{"name": topic.name, "topic_id": topic.id, **outcome} for topic in doomed]
     return {"responses": responses}
-
-
-def _delete(call: Call, doomed: list[Topic]) -> KafkaError | None:
-    try:
-        if doomed:
-            call.broker.topics.delete_all([topic.name for topic in doomed])
-    except KafkaError as error:
-        return error
-    return None
 
 
 def _find(call: Call, name: str | None, topic_id: bytes) -> Topic:
@@ -65,12 +59,3 @@ def _find(call: Call, name: str | None, topic_id: bytes) -> Topic:
     if topic.internal:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic.name} holds the state of a coordinator.")
     return topic
-
-
-def _result(name: str | None, topic_id: bytes, error: KafkaError | None = None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": ErrorCode.NONE if error is None else error.code,
-        "error_message": None if error is None else error.message or None,
-    }

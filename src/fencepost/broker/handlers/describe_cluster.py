@@ -1,4 +1,4 @@
-"""DescribeCluster (60): the cluster and its one broker. Version 1 can ask for controllers: they have no endpoint."""
+"""DescribeCluster (60): the cluster and its one broker. Version 1 can ask for controllers, which have no endpoint."""
 
 from fencepost.broker import authorized
 from fencepost.broker.dispatch import Call, Response, handler
@@ -11,16 +11,11 @@ BROKERS, CONTROLLERS = 1, 2
 def describe_cluster(call: Call) -> Response:
     broker, request = call.broker, call.request
     if request.endpoint_type == CONTROLLERS:
-        return {
-            "error_code": ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            "error_message": "The request was sent to an endpoint of type BROKER, "
-            "but we wanted an endpoint of type CONTROLLER",
-        }
+        problem = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        return {"error_code": ErrorCode.MISMATCHED_ENDPOINT_TYPE, "error_message": problem}
     if request.endpoint_type != BROKERS:
-        return {
-            "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            "error_message": f"Unsupported endpoint type {request.endpoint_type}",
-        }
+        problem = f"Unsupported endpoint type {request.endpoint_type}"
+        return {"error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "error_message": problem}
     asked = request.include_cluster_authorized_operations
     rack = broker.settings.broker_rack
     return {

@@ -40,7 +40,7 @@ def _topic(call: Call, topic: Topic, partitions: Iterable[int]) -> dict[str, Any
         "partitions": [
             {"partition_index": index, "partition_size": sizes.get(index, 0), "offset_lag": 0, "is_future_key": False}
             for index in partitions
-            if 0 <= index < topic.partitions
+            if topic.has(index)
         ],
     }
 

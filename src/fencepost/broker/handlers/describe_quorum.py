@@ -6,8 +6,9 @@ An offset of the metadata log is the number of a line in the catalogue.
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import DONE, refused
 from fencepost.broker.topic_names import CLUSTER_METADATA
-from fencepost.errors import ErrorCode
+from fencepost.errors import ErrorCode, KafkaError
 
 
 @handler(55, versions=(0, 2))
@@ -22,39 +23,27 @@ def describe_quorum(call: Call) -> Response:
     ]
     answered = any(partition["error_code"] is ErrorCode.NONE for topic in topics for partition in topic["partitions"])
     listeners = [{"name": "PLAINTEXT", "host": broker.host, "port": broker.port}]
-    return {
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
-        "topics": topics,
-        "nodes": [{"node_id": broker.node_id, "listeners": listeners}] if answered else [],
-    }
+    nodes = [{"node_id": broker.node_id, "listeners": listeners}] if answered else []
+    return {**DONE, "topics": topics, "nodes": nodes}
 
 
 def _partition(call: Call, topic: str, partition: int) -> dict[str, Any]:
     broker = call.broker
     if topic != CLUSTER_METADATA or partition != 0:
-        return {
-            "partition_index": partition,
-            "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            "error_message": "This server does not host this topic-partition.",
-            "current_voters": [],
-            "observers": [],
-        }
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return {"partition_index": partition, **refused(unknown)}
     now_ms = broker.clock.now_ms()
     voter = {
         "replica_id": broker.node_id,
         "replica_directory_id": broker.topics.identity.directory_id,
-        "log_end_offset": broker.topics.catalogue_lines,
+        "log_end_offset": broker.topics.catalogue.line_count,
         "last_fetch_timestamp": now_ms,
         "last_caught_up_timestamp": now_ms,
     }
     return {
         "partition_index": partition,
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
+        **DONE,
         "leader_id": broker.node_id,
-        "leader_epoch": 0,
-        "high_watermark": broker.topics.catalogue_lines,
+        "high_watermark": voter["log_end_offset"],
         "current_voters": [voter],
-        "observers": [],
     }

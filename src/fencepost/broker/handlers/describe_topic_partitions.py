@@ -4,9 +4,9 @@ from typing import Any
 
 from fencepost.broker import authorized
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.handlers.metadata import led_partitions
 from fencepost.broker.topic_names import validate
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.wire.messages import NULL_UUID
 
 
 @handler(75, versions=(0, 0))
@@ -26,8 +26,9 @@ def describe_topic_partitions(call: Call) -> Response:
             return _page(described, name, first)
         topic = _describe(call, name, first, left)
         described.append(topic)
-        left -= len(topic["partitions"])
-        shown = first + len(topic["partitions"])
+        count = len(topic.get("partitions", ()))
+        left -= count
+        shown = first + count
         known = topics.get(name)
         if known is not None and shown < known.partitions:
             return _page(described, name, shown)
@@ -39,7 +40,6 @@ def _page(described: list[dict[str, Any]], name: str, partition: int) -> Respons
 
 
 def _describe(call: Call, name: str, first: int, limit: int) -> dict[str, Any]:
-    node_id = call.broker.node_id
     topic = call.broker.topics.get(name)
     if topic is None:
         try:
@@ -48,33 +48,16 @@ def _describe(call: Call, name: str, first: int, limit: int) -> dict[str, Any]:
             return _unknown(name, error.code, authorized.TOPIC)
         return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, authorized.TOPIC)
     return {
-        "error_code": ErrorCode.NONE,
         "name": name,
         "topic_id": topic.id,
         "is_internal": topic.internal,
         "partitions": [
-            {
-                "error_code": ErrorCode.NONE,
-                "partition_index": index,
-                "leader_id": node_id,
-                "leader_epoch": 0,
-                "replica_nodes": [node_id],
-                "isr_nodes": [node_id],
-                "eligible_leader_replicas": [],
-                "last_known_elr": [],
-                "offline_replicas": [],
-            }
-            for index in range(first, min(topic.partitions, first + limit))
+            {**partition, "eligible_leader_replicas": [], "last_known_elr": []}
+            for partition in led_partitions(call.broker.node_id, range(first, min(topic.partitions, first + limit)))
         ],
         "topic_authorized_operations": authorized.TOPIC,
     }
 
 
 def _unknown(name: str, code: ErrorCode, operations: int) -> dict[str, Any]:
-    return {
-        "error_code": code,
-        "name": name,
-        "topic_id": NULL_UUID,
-        "partitions": [],
-        "topic_authorized_operations": operations,
-    }
+    return {"error_code": code, "name": name, "topic_authorized_operations": operations}

@@ -4,6 +4,7 @@ Version 4 asks for many keys at once; the answer then lies in `coordinators` ins
 """
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import DONE
 from fencepost.errors import ErrorCode
 
 FIRST_BATCHED = 4
@@ -22,16 +23,5 @@ def _find(call: Call, key: str) -> dict[str, object]:
     kind = call.request.key_type
     if kind not in (GROUP, TRANSACTION):
         message = "share groups are not offered" if kind == 2 else f"unknown coordinator type {kind}"
-        return _refusal(ErrorCode.INVALID_REQUEST, message)
-    broker = call.broker
-    return {
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
-        "node_id": broker.node_id,
-        "host": broker.host,
-        "port": broker.port,
-    }
-
-
-def _refusal(code: ErrorCode, message: str) -> dict[str, object]:
-    return {"error_code": code, "error_message": message, "node_id": -1, "host": "", "port": -1}
+        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": message, "node_id": -1, "port": -1}
+    return {**DONE, "node_id": call.broker.node_id, "host": call.broker.host, "port": call.broker.port}

@@ -14,7 +14,7 @@ from fencepost.log.reading import readable_end
 from fencepost.wire.terms import Isolation
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-UNKNOWN = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+UNKNOWN: dict[str, int] = {}  #: each field is -1 unless it is given
 
 
 @handler(2, versions=(1, 11))
@@ -34,13 +34,11 @@ def list_offsets(call: Call) -> Response:
 def _answer(call: Call, topic: str, partition: Any, isolation: Isolation) -> dict[str, Any]:
     index = partition.partition_index
     try:
-        log = call.broker.topics.log(topic, index)
-        if log is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        log = call.broker.topics.existing_log(topic, index)
         check_leader_epoch(log, partition.current_leader_epoch)
         return {"partition_index": index, "error_code": ErrorCode.NONE, **_find(log, partition.timestamp, isolation)}
     except KafkaError as error:
-        return {"partition_index": index, "error_code": error.code, **UNKNOWN}
+        return {"partition_index": index, "error_code": error.code}
 
 
 def _find(log: PartitionLog, timestamp: int, isolation: Isolation) -> dict[str, int]:

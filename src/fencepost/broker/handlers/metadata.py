@@ -1,19 +1,17 @@
 """Metadata (3): the brokers, the topics and their leaders. Creates unknown topics if that is allowed.
 
-Version 0 means "all topics" by an empty list, later ones by null. Version 10 brought topic ids, 12 the search by id
-alone.
+An empty list asks for all topics in version 0, null does in later ones. Version 10 brought topic ids. Version 12 can
+ask for a topic by its id alone.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from fencepost.broker import topic_names
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.topics import Topic
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.wire.messages import NULL_UUID
 from fencepost.wire.terms import INTERNAL_TOPICS
-
-NO_AUTHORIZED_OPERATIONS = -2147483648
 
 
 @handler(3, versions=(0, 13))
@@ -21,7 +19,7 @@ def metadata(call: Call) -> Response:
     broker, request = call.broker, call.request
     wanted = request.topics
     if wanted is None or (call.version == 0 and not wanted):
-        topics = [describe(broker.node_id, topic) for topic in broker.topics.all()]
+        topics = [_describe(broker.node_id, topic) for topic in broker.topics.all()]
     else:
         refused = _create_on_sight(call, [entry.name for entry in wanted if entry.name is not None])
         topics = [_find(call, entry.name, entry.topic_id, refused) for entry in wanted]
@@ -35,39 +33,33 @@ def metadata(call: Call) -> Response:
     }
 
 
-def describe(node_id: int, topic: Topic) -> dict[str, Any]:
+def _describe(node_id: int, topic: Topic) -> dict[str, Any]:
     return {
-        "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.internal,
-        "partitions": [
-            {
-                "error_code": ErrorCode.NONE,
-                "partition_index": index,
-                "leader_id": node_id,
-                "leader_epoch": 0,
-                "replica_nodes": [node_id],
-                "isr_nodes": [node_id],
-                "offline_replicas": [],
-            }
-            for index in range(topic.partitions)
-        ],
-        "topic_authorized_operations": NO_AUTHORIZED_OPERATIONS,
+        "partitions": led_partitions(node_id, range(topic.partitions)),
     }
 
 
+def led_partitions(node_id: int, indexes: Iterable[int]) -> list[dict[str, Any]]:
+    """Partitions that this broker leads, as its only replica."""
+    here = [node_id]
+    return [
+        {"partition_index": index, "leader_id": node_id, "leader_epoch": 0, "replica_nodes": here, "isr_nodes": here}
+        for index in indexes
+    ]
+
+
 def _find(call: Call, name: str | None, topic_id: bytes, refused: dict[str, ErrorCode]) -> dict[str, Any]:
-    broker = call.broker
+    topics = call.broker.topics
+    topic = topics.by_id(topic_id) if name is None else topics.get(name)
+    if topic is not None:
+        return _describe(call.broker.node_id, topic)
     if name is None:
-        topic = broker.topics.by_id(topic_id)
-        if topic is None:
-            return _unknown(None if call.version >= 12 else "", topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return describe(broker.node_id, topic)
-    topic = broker.topics.get(name)
-    if topic is None:
-        return _unknown(name, NULL_UUID, refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    return describe(broker.node_id, topic)
+        unnamed = None if call.version >= 12 else ""
+        return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": unnamed, "topic_id": topic_id}
+    return {"error_code": refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), "name": name}
 
 
 def _create_on_sight(call: Call, names: list[str]) -> dict[str, ErrorCode]:
@@ -94,7 +86,3 @@ def _create_on_sight(call: Call, names: list[str]) -> dict[str, ErrorCode]:
         except KafkaError as error:
             refused.update(dict.fromkeys(new, error.code))
     return refused
-
-
-def _unknown(name: str | None, topic_id: bytes, code: ErrorCode) -> dict[str, Any]:
-    return {"error_code": code, "name": name, "topic_id": topic_id, "partitions": []}

@@ -21,11 +21,9 @@ def offset_for_leader_epoch(call: Call) -> Response:
 
 def _answer(call: Call, topic: str, asked: Any) -> dict[str, Any]:
     try:
-        log = call.broker.topics.log(topic, asked.partition)
-        if log is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        log = call.broker.topics.existing_log(topic, asked.partition)
         check_leader_epoch(log, asked.current_leader_epoch)
     except KafkaError as error:
-        return {"error_code": error.code, "partition": asked.partition, "leader_epoch": -1, "end_offset": -1}
+        return {"error_code": error.code, "partition": asked.partition}
     epoch, end_offset = log.end_offset_for_epoch(asked.leader_epoch)
     return {"error_code": ErrorCode.NONE, "partition": asked.partition, "leader_epoch": epoch, "end_offset": end_offset}

@@ -3,9 +3,11 @@
 Requests are checked as Kafka checks them, so that its tools report the same errors.
 """
 
+from functools import partial
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import DONE, attempt
 from fencepost.broker.placement import check_replicas
 from fencepost.errors import ErrorCode, KafkaError
 
@@ -40,9 +42,7 @@ def _move(call: Call, path: str, topic_name: str, partition: int) -> ErrorCode:
     if path.rstrip("/") != str(topics.data_dir):
         return ErrorCode.LOG_DIR_NOT_FOUND
     topic = topics.get(topic_name)
-    if topic is None or not 0 <= partition < topic.partitions:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+    return ErrorCode.NONE if topic is not None and topic.has(partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @handler(43, versions=(0, 2))
@@ -66,7 +66,7 @@ def _elect(call: Call, name: str, partition: int) -> dict[str, Any]:
     topic = call.broker.topics.get(name)
     if topic is None:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
-    elif not 0 <= partition < topic.partitions:
+    elif not topic.has(partition):
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition}"
     else:
         code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
@@ -78,30 +78,26 @@ def alter_partition_reassignments(call: Call) -> Response:
     """AlterPartitionReassignments (45): partitions can be assigned to this broker only, where they are already."""
     request = call.request
     return {
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
+        **DONE,
         "allow_replication_factor_change": request.allow_replication_factor_change,
         "responses": [
-            {"name": topic.name, "partitions": [_result(call, topic.name, wanted) for wanted in topic.partitions]}
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": wanted.partition_index, **attempt(partial(_reassign, call, topic.name, wanted))}
+                    for wanted in topic.partitions
+                ],
+            }
             for topic in request.topics
         ],
     }
-
-
-def _result(call: Call, name: str, wanted: Any) -> dict[str, Any]:
-    code, message = ErrorCode.NONE, None
-    try:
-        _reassign(call, name, wanted)
-    except KafkaError as error:
-        code, message = error.code, error.message or None
-    return {"partition_index": wanted.partition_index, "error_code": code, "error_message": message}
 
 
 def _reassign(call: Call, name: str, wanted: Any) -> None:
     topic = call.broker.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
-    if not 0 <= wanted.partition_index < topic.partitions:
+    if not topic.has(wanted.partition_index):
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{wanted.partition_index}."
         )
@@ -113,4 +109,4 @@ def _reassign(call: Call, name: str, wanted: Any) -> None:
 @handler(46, versions=(0, 0))
 def list_partition_reassignments(call: Call) -> Response:
     """ListPartitionReassignments (46): with one broker nothing moves."""
-    return {"error_code": ErrorCode.NONE, "error_message": None, "topics": []}
+    return DONE

@@ -1,12 +1,14 @@
 """TxnOffsetCommit (28): offsets that take effect when the transaction commits, and never if it aborts (KIP-98).
 
 From version 3 on the member and generation that read the input are fenced as well (KIP-447). The group's partition of
-`__consumer_offsets` has to be in the transaction: up to version 4 AddOffsetsToTxn has put it there, which is verified;
-from version 5 on it is put there here (KIP-890). Version 4 understands TRANSACTION_ABORTABLE.
+`__consumer_offsets` must be in the transaction. Up to version 4 AddOffsetsToTxn puts it there and this handler checks
+it. From version 5 on this handler puts it there (KIP-890). Version 4 understands TRANSACTION_ABORTABLE.
 """
 
+from functools import partial
+
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.broker.offset_topics import commit_answer, offsets_to_commit
+from fencepost.broker.offset_topics import answer_commit
 from fencepost.coordinator.group.decide import Results
 from fencepost.coordinator.group.requests import Identity, OffsetToCommit
 from fencepost.coordinator.runtime import retriable_errors
@@ -19,15 +21,7 @@ FIRST_THAT_REGISTERS = 5
 
 @handler(28, versions=(0, 5))
 async def txn_offset_commit(call: Call) -> Response:
-    request, broker = call.request, call.broker
-    offsets = offsets_to_commit(broker.topics, request.topics)
-    results, failure = {}, ErrorCode.NONE
-    if offsets:
-        try:
-            results = await _commit(call, offsets)
-        except KafkaError as error:
-            failure = error.code
-    return {"topics": commit_answer(broker.topics, request.topics, results, failure)}
+    return await answer_commit(call.broker.topics, call.request.topics, partial(_commit, call))
 
 
 async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
@@ -49,6 +43,6 @@ async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
                 partitions,
                 missing=ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
             )
-    # Nothing is awaited between that and the append: the transaction cannot have ended in the meantime.
+    # Nothing is awaited between that and the append, so the transaction cannot end in between.
     who = Identity(request.member_id, request.generation_id, request.group_instance_id)
     return await groups.offsets.commit_in_transaction(group_id, who, *producer, offsets)

@@ -6,6 +6,7 @@ All updates of a request take effect or none does. Versions 0 and 1 answer for e
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import DONE, refused
 from fencepost.broker.settings import BROKER_SETTINGS
 from fencepost.errors import ErrorCode, KafkaError
 
@@ -23,12 +24,8 @@ def update_features(call: Call) -> Response:
             for update in request.feature_updates:
                 topics.set_feature(update.feature, update.max_version_level)
     except KafkaError as error:
-        return {"error_code": error.code, "error_message": error.message or None, "results": []}
-    done = [
-        {"feature": update.feature, "error_code": ErrorCode.NONE, "error_message": None}
-        for update in request.feature_updates
-    ]
-    return {"error_code": ErrorCode.NONE, "error_message": None, "results": done}
+        return refused(error)
+    return {**DONE, "results": [{"feature": update.feature, **DONE} for update in request.feature_updates]}
 
 
 def _check(call: Call, update: Any) -> None:

@@ -2,15 +2,13 @@
 
 import pytest
 
-from tests.unit.broker.admin_world import NULL, World, error
+from tests.unit.broker.admin_world import NULL, error
 
 
 @pytest.fixture
-def world(tmp_path):
-    world = World(tmp_path / "data")
+def world(world):
     world.topics.create("shop", 3, {})
-    yield world
-    world.close()
+    return world
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -133,11 +131,10 @@ def test_topics_are_described_a_page_at_a_time(world):
     assert pages(world, 100, "shop") == [[("shop", [0, 1, 2])]]
 
 
-def test_the_broker_limits_a_page_as_well(tmp_path):
-    world = World(tmp_path, {"max.request.partition.size.limit": "1"})
+def test_the_broker_limits_a_page_as_well(open_world):
+    world = open_world({"max.request.partition.size.limit": "1"})
     world.topics.create("shop", 2, {})
     assert pages(world, 100) == [[("shop", [0])], [("shop", [1])]]
-    world.close()
 
 
 def test_described_topics_have_leaders_ids_and_rights(world):
@@ -171,11 +168,11 @@ def test_the_transaction_protocol_is_a_feature_that_survives_a_restart(world):
     answer = update(world, ("transaction.version", 1, SAFE))
     assert error(answer) == ("NONE", None)
     assert [(r.feature, r.error_code) for r in answer.results] == [("transaction.version", 0)]
-    assert (world.settings.transaction_version, world.topics.features_epoch) == (1, 1)
+    assert (world.settings.transaction_version, world.topics.catalogue.features_epoch) == (1, 1)
     world.restart()
-    assert (world.settings.transaction_version, world.topics.features_epoch) == (1, 1)
+    assert (world.settings.transaction_version, world.topics.catalogue.features_epoch) == (1, 1)
     assert error(update(world, ("transaction.version", 2, UPGRADE), version=2)) == ("NONE", None)
-    assert (world.settings.transaction_version, world.topics.features_epoch) == (2, 2)
+    assert (world.settings.transaction_version, world.topics.catalogue.features_epoch) == (2, 2)
     assert error(update(world, ("transaction.version", 0, SAFE), version=2)) == ("NONE", None)
     assert world.settings.transaction_version == 0
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tests.unit.broker.admin_world import World, error
+from tests.unit.broker.admin_world import error
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -16,11 +16,9 @@ UNKNOWN_LEVEL = (
 
 
 @pytest.fixture
-def world(tmp_path):
-    world = World(tmp_path / "data")
+def world(world):
     world.topics.create("shop", 1, {})
-    yield world
-    world.close()
+    return world
 
 
 def describe(world, kind, name, *keys, version=None, **options):
@@ -82,7 +80,7 @@ def test_the_broker_is_described_with_what_is_read_only(world):
     result = describe(world, BROKER, "1")
     configs = {config.name: config for config in result.configs}
     assert configs["num.partitions"].read_only
-    assert not configs["log.retention.ms"].read_only
+    assert (configs["log.retention.ms"].read_only, configs["log.retention.ms"].value) == (False, None)
     assert configs["log.flush.interval.messages"].value == "1"
     assert configs["node.id"].value == "1"
 
@@ -124,6 +122,7 @@ def test_single_settings_are_set_and_removed_and_take_effect_at_once(world):
 def test_lists_are_appended_to_and_subtracted_from(world):
     assert alter(world, TOPIC, "shop", ("cleanup.policy", APPEND, "compact")) == OK
     assert world.topics.get("shop").config == {"cleanup.policy": "delete,compact"}
+    assert world.topics.log("shop", 0).config.compacts
     assert alter(world, TOPIC, "shop", ("cleanup.policy", APPEND, "compact")) == OK
     assert alter(world, TOPIC, "shop", ("cleanup.policy", SUBTRACT, "delete")) == OK
     assert world.topics.get("shop").config == {"cleanup.policy": "compact"}
@@ -193,9 +192,10 @@ def test_a_resource_or_a_key_that_comes_twice_is_refused(world):
 
 
 def test_the_broker_is_altered_for_itself_and_for_all(world):
-    log = world.topics.log("shop", 0)
+    world.topics.create("kept", 1, {"retention.ms": "1"})
+    log, kept = (world.topics.log(name, 0) for name in ("shop", "kept"))
     assert alter(world, BROKER, "", ("log.retention.ms", SET, "20")) == OK
-    assert log.config.retention_ms == 20
+    assert (log.config.retention_ms, kept.config.retention_ms) == (20, 1)
     assert alter(world, BROKER, "1", ("log.retention.ms", SET, "10")) == OK
     assert log.config.retention_ms == 10
     assert values(describe(world, BROKER, "")) == {"log.retention.ms": "20"}

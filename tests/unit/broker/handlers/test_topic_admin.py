@@ -2,16 +2,9 @@
 
 import pytest
 
-from tests.unit.broker.admin_world import NULL, World, error
+from tests.unit.broker.admin_world import NULL, error
 
 OK = ("NONE", None)
-
-
-@pytest.fixture
-def world(tmp_path):
-    world = World(tmp_path / "data")
-    yield world
-    world.close()
 
 
 def wanted(name, partitions=-1, factor=-1, assignments=(), **config):
@@ -49,10 +42,8 @@ def test_the_answer_has_every_setting_in_force_and_where_it_comes_from(world):
     assert not configs["retention.ms"].read_only
 
 
-def test_minus_one_means_the_brokers_default(tmp_path):
-    world = World(tmp_path, {"num.partitions": "6"})
-    assert create(world, wanted("shop"))["shop"].num_partitions == 6
-    world.close()
+def test_minus_one_means_the_brokers_default(open_world):
+    assert create(open_world({"num.partitions": "6"}), wanted("shop"))["shop"].num_partitions == 6
 
 
 ILLEGAL = (
@@ -133,6 +124,8 @@ def test_names_that_collide_within_a_request_are_not_both_made(world):
     results = create(world, wanted("a.b", 1, 1), wanted("a_b", 1, 1))
     assert error(results["a.b"]) == OK
     assert results["a_b"].error_code == 17
+    world.topics.delete_all(["a.b"])
+    assert error(create(world, wanted("a_b", 1, 1))["a_b"]) == OK
 
 
 def test_validating_creates_nothing_and_tells_what_would_be_made(world):
@@ -204,12 +197,11 @@ def test_the_coordinators_topics_cannot_be_deleted_or_grown(world):
     assert world.topics.get("__consumer_offsets").partitions == 50
 
 
-def test_deletion_can_be_switched_off(tmp_path):
-    world = World(tmp_path, {"delete.topic.enable": "false"})
+def test_deletion_can_be_switched_off(open_world):
+    world = open_world({"delete.topic.enable": "false"})
     world.topics.create("shop", 1, {})
     assert [r.error_code for r in world.ask(20, 2, topic_names=["shop"], timeout_ms=1).responses] == [42]
     assert [r.error_code for r in world.ask(20, 3, topic_names=["shop"], timeout_ms=1).responses] == [73]
-    world.close()
 
 
 def grow(world, *topics, validate_only=False):
@@ -225,7 +217,9 @@ def test_partitions_are_added(world):
     assert error(grow(world, ("shop", 3, None))[0]) == OK
     assert error(grow(world, ("shop", 4, [[1]]))[0]) == OK
     assert error(grow(world, ("shop", 9, None), validate_only=True)[0]) == OK
+    world.restart()
     assert world.topics.get("shop").partitions == 4
+    assert world.topics.log("shop", 3) is not None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,16 +15,8 @@ from tests.fakes import requests
 from tests.unit.coordinator.machine import write
 from tests.unit.coordinator.txn.rig import COMMIT, ID, P0, P1, V1, Rig
 
-INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS, DESCRIBE_PRODUCERS, DESCRIBE, LIST = (
-    22,
-    24,
-    25,
-    26,
-    27,
-    61,
-    65,
-    66,
-)
+INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS = 22, 24, 25, 26, 27
+DESCRIBE_PRODUCERS, DESCRIBE, LIST = 61, 65, 66
 NOBODY = Producer(-1, -1)
 Send = Callable[..., Awaitable[Any]]
 
@@ -33,13 +26,9 @@ def rig() -> Rig:
     return Rig()
 
 
-def sender(rig: Rig) -> Send:
-    broker = SimpleNamespace(topics=rig.machine.topics, transactions=rig.coordinator)
-
-    async def send(key: int, version: int, request: dict[str, Any]) -> Any:
-        return await requests.ask(broker, key, version, request)
-
-    return send
+@pytest.fixture
+def send(rig: Rig) -> Send:
+    return partial(requests.ask, SimpleNamespace(topics=rig.machine.topics, transactions=rig.coordinator))
 
 
 def all_versions(key: int) -> range:
@@ -47,32 +36,24 @@ def all_versions(key: int) -> range:
     return range(handler.first, handler.last + 1)
 
 
-def init_request(name: str | None = ID, producer: Producer = NOBODY) -> dict[str, Any]:
+def fields(producer: Producer, name: str | None = ID, **more: Any) -> dict[str, Any]:
     return {
         "transactional_id": name,
-        "transaction_timeout_ms": 60_000,
         "producer_id": producer.producer_id,
         "producer_epoch": producer.epoch,
+        **more,
     }
+
+
+def init_request(name: str | None = ID, producer: Producer = NOBODY) -> dict[str, Any]:
+    return fields(producer, name, transaction_timeout_ms=60_000)
 
 
 def add_request(version: int, producer: Producer, *partitions: tuple[str, int], verify: bool = False) -> dict[str, Any]:
     topics = [{"name": topic, "partitions": [partition]} for topic, partition in partitions]
     if version < 4:
-        return {
-            "v3_and_below_transactional_id": ID,
-            "v3_and_below_producer_id": producer.producer_id,
-            "v3_and_below_producer_epoch": producer.epoch,
-            "v3_and_below_topics": topics,
-        }
-    transaction = {
-        "transactional_id": ID,
-        "producer_id": producer.producer_id,
-        "producer_epoch": producer.epoch,
-        "verify_only": verify,
-        "topics": topics,
-    }
-    return {"transactions": [transaction]}
+        return {f"v3_and_below_{name}": value for name, value in fields(producer, topics=topics).items()}
+    return {"transactions": [fields(producer, topics=topics, verify_only=verify)]}
 
 
 def add_codes(version: int, answer: Any) -> dict[tuple[str, int], ErrorCode]:
@@ -84,18 +65,8 @@ def add_codes(version: int, answer: Any) -> dict[tuple[str, int], ErrorCode]:
     }
 
 
-def end_request(producer: Producer, *, commit: bool = True) -> dict[str, Any]:
-    return {
-        "transactional_id": ID,
-        "producer_id": producer.producer_id,
-        "producer_epoch": producer.epoch,
-        "committed": commit,
-    }
-
-
 @pytest.mark.parametrize("version", all_versions(INIT))
-async def test_init_producer_id(rig: Rig, version):
-    send = sender(rig)
+async def test_init_producer_id(send: Send, version):
     idempotent = await send(INIT, version, init_request(None))
     assert (idempotent.error_code, idempotent.producer_epoch) == (0, 0)
     first = await send(INIT, version, init_request())
@@ -107,8 +78,7 @@ async def test_init_producer_id(rig: Rig, version):
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-async def test_a_fenced_producer_is_told_so_in_words_that_its_version_knows(rig: Rig, version):
-    send = sender(rig)
+async def test_a_fenced_producer_is_told_so_in_words_that_its_version_knows(rig: Rig, send: Send, version):
     old = await rig.init()
     await rig.init()
     answer = await send(INIT, version, init_request(producer=old))
@@ -119,8 +89,7 @@ async def test_a_fenced_producer_is_told_so_in_words_that_its_version_knows(rig:
 
 
 @pytest.mark.parametrize("version", all_versions(ADD_PARTITIONS))
-async def test_add_partitions_to_txn(rig: Rig, version):
-    send = sender(rig)
+async def test_add_partitions_to_txn(rig: Rig, send: Send, version):
     producer = await rig.init()
 
     async def add(who: Producer, *partitions: tuple[str, int]) -> dict[tuple[str, int], ErrorCode]:
@@ -142,8 +111,7 @@ async def test_add_partitions_to_txn(rig: Rig, version):
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_verification_changes_nothing(rig: Rig, version):
-    send = sender(rig)
+async def test_verification_changes_nothing(rig: Rig, send: Send, version):
     producer = await rig.init()
     await rig.add(producer, P0)
     answer = await send(ADD_PARTITIONS, version, add_request(version, producer, P0, P1, verify=True))
@@ -153,18 +121,15 @@ async def test_verification_changes_nothing(rig: Rig, version):
     stranger = add_request(version, Producer(1, 0), P0, verify=True)
     codes = add_codes(version, await send(ADD_PARTITIONS, version, stranger))
     assert codes == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    nowhere = add_request(version, producer, ("nowhere", 0), verify=True)
+    codes = add_codes(version, await send(ADD_PARTITIONS, version, nowhere))
+    assert codes == {("nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 @pytest.mark.parametrize("version", all_versions(ADD_OFFSETS))
-async def test_add_offsets_to_txn(rig: Rig, version):
-    send = sender(rig)
+async def test_add_offsets_to_txn(rig: Rig, send: Send, version):
     producer = await rig.init()
-    request = {
-        "transactional_id": ID,
-        "producer_id": producer.producer_id,
-        "producer_epoch": producer.epoch,
-        "group_id": "my-transactional-id",
-    }
+    request = fields(producer, group_id="my-transactional-id")
     assert (await send(ADD_OFFSETS, version, request)).error_code == ErrorCode.NONE
     assert rig.state().partitions == {("__consumer_offsets", 46)}
     fenced = await send(ADD_OFFSETS, version, {**request, "producer_epoch": 9})
@@ -173,26 +138,24 @@ async def test_add_offsets_to_txn(rig: Rig, version):
 
 
 @pytest.mark.parametrize("version", all_versions(END))
-async def test_end_txn(rig: Rig, version):
-    send = sender(rig)
+async def test_end_txn(rig: Rig, send: Send, version):
     producer = await rig.init()
-    empty = await send(END, version, end_request(producer))
+    empty = await send(END, version, fields(producer, committed=True))
     assert empty.error_code == ErrorCode.INVALID_TXN_STATE
     await rig.add(producer)
-    answer = await send(END, version, end_request(producer))
+    answer = await send(END, version, fields(producer, committed=True))
     assert answer.error_code == ErrorCode.NONE
-    assert (await send(END, version, end_request(producer))).error_code == ErrorCode.NONE
+    assert (await send(END, version, fields(producer, committed=True))).error_code == ErrorCode.NONE
     if version >= 5:
         assert (answer.producer_id, answer.producer_epoch) == (producer.producer_id, producer.epoch + 1)
-    fenced = await send(END, version, end_request(Producer(producer.producer_id, 9)))
+    fenced = await send(END, version, fields(Producer(producer.producer_id, 9), committed=True))
     expected = ErrorCode.INVALID_PRODUCER_EPOCH if version < 2 else ErrorCode.PRODUCER_FENCED
     assert fenced.error_code == expected
     assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
 
 
 @pytest.mark.parametrize("version", all_versions(WRITE_MARKERS))
-async def test_write_txn_markers_ends_a_hanging_transaction(rig: Rig, version):
-    send = sender(rig)
+async def test_write_txn_markers_ends_a_hanging_transaction(rig: Rig, send: Send, version):
     write(rig.machine.log(*P0), 77, 3)
     request = {
         "markers": [
@@ -219,8 +182,7 @@ async def test_write_txn_markers_ends_a_hanging_transaction(rig: Rig, version):
     assert rig.group_markers == [("__consumer_offsets", 1, 77, 3, False)]
 
 
-async def test_describe_transactions(rig: Rig):
-    send = sender(rig)
+async def test_describe_transactions(rig: Rig, send: Send):
     producer = await rig.init()
     await rig.add(producer, P0, P1)
     answer = await send(DESCRIBE, 0, {"transactional_ids": [ID, "nobody", ""]})
@@ -233,8 +195,7 @@ async def test_describe_transactions(rig: Rig):
 
 
 @pytest.mark.parametrize("version", all_versions(LIST))
-async def test_list_transactions(rig: Rig, version):
-    send = sender(rig)
+async def test_list_transactions(rig: Rig, send: Send, version):
     producer = await rig.init()
     await rig.add(producer)
     await rig.init(name="till")
@@ -243,8 +204,7 @@ async def test_list_transactions(rig: Rig, version):
     assert [(one.transactional_id, one.transaction_state) for one in answer.transaction_states] == [(ID, "Ongoing")]
 
 
-async def test_describe_producers(rig: Rig):
-    send = sender(rig)
+async def test_describe_producers(rig: Rig, send: Send):
     write(rig.machine.log(*P0), 77, 3)
     request = {"topics": [{"name": "invoices", "partition_indexes": [0, 5]}]}
     (topic,) = (await send(DESCRIBE_PRODUCERS, 0, request)).topics
@@ -254,17 +214,11 @@ async def test_describe_producers(rig: Rig):
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_batched_request_serves_its_transactions_side_by_side(rig: Rig):
-    send = sender(rig)
+async def test_a_batched_request_serves_its_transactions_side_by_side(rig: Rig, send: Send):
     producers = {name: await rig.init(name=name) for name in ("a", "b", "c")}
     request = {
         "transactions": [
-            {
-                "transactional_id": name,
-                "producer_id": producer.producer_id,
-                "producer_epoch": producer.epoch,
-                "topics": [{"name": "invoices", "partitions": [0]}],
-            }
+            fields(producer, name, topics=[{"name": "invoices", "partitions": [0]}])
             for name, producer in producers.items()
         ]
     }

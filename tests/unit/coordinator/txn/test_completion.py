@@ -179,7 +179,7 @@ async def test_a_partition_on_a_failing_disk_holds_up_its_own_transaction_alone(
 @each_outcome
 async def test_a_topic_that_was_deleted_meanwhile_is_left_out(rig: Rig, outcome):
     producer = await rig.begin(P0, P1)
-    rig.machine.topics.delete(P1[0])
+    rig.machine.topics.delete_all([P1[0]])
     await rig.end(producer, outcome, V1)
     assert rig.markers(P0, producer) == [(0, outcome.value)]
 
