@@ -1,4 +1,4 @@
-"""What clients are told that they may do: everything, since there is no security. A bit for each Kafka operation."""
+"""The operations that clients are told they may do: all, since there is no access control. Each is a bit."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""What exists beside the logs, durably: topics, settings that clients altered, producer ids handed out, features.
+"""What exists besides the logs, durably: topics, settings that clients altered, producer ids handed out, features.
 
 The catalogue is a journal, `catalogue` in the data directory: one line per change, so that a change costs one small
 write and one sync however many topics there are. Reading the lines from the first to the last gives the present state;
@@ -9,7 +9,7 @@ Layout, version 1. Every line is the CRC-32C of the JSON in eight hex digits, a 
     {"catalogue": 1}                                                  the first line: the version
     {"topic": {"name": …, "id": …, "partitions": …, "config": {…}}}   a topic, new or changed; the id in hex
     {"gone": {"name": …, "id": …}}                                    a deleted topic; its directories may still exist
-    {"altered": {"source": 2, "values": {…}}}                         what is altered on this broker (2) or for all (3)
+    {"altered": {"source": 2, "values": {…}}}                         altered on this broker (2) or for all (3)
     {"producer_ids": 1000}                                            ids below have been handed out
     {"features": {"epoch": 1, "levels": {"transaction.version": 2}}}  what clients set, and how often they did
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 FILE_NAME = "catalogue"
 VERSION = 1
-#: Outdated lines that are not worth a new file.
+#: Up to this many outdated lines the file is kept as it is.
 SLACK_LINES = 100
 
 Line = dict[str, Any]
@@ -46,7 +46,7 @@ class Topic:
     name: str
     id: bytes
     partitions: int
-    config: Mapping[str, str] = field(default_factory=dict)  #: what the topic has of its own, by Kafka's names
+    config: Mapping[str, str] = field(default_factory=dict)  #: the topic's own settings, by Kafka's names
 
     @property
     def internal(self) -> bool:
@@ -78,7 +78,7 @@ class Catalogue:
         self.features_epoch = 0
 
     def open(self) -> None:
-        """Read the journal, or begin one. Raises Malformed for one that cannot be trusted."""
+        """Read the journal, or begin one. Raises Malformed if it is damaged."""
         if self._disk.exists(self._path):
             for line in self._read():
                 self._apply(line)
@@ -88,7 +88,7 @@ class Catalogue:
         self._open_file()
 
     def tidy(self) -> None:
-        """Forget deleted topics, whose directories are gone for good by now, and outdated lines if there are many."""
+        """Forget deleted topics, whose directories are removed by now, and outdated lines if there are many."""
         self.gone.clear()
         if self.line_count > 2 * sum(1 for _ in self._lines()) + SLACK_LINES:
             self.close()
@@ -116,7 +116,7 @@ class Catalogue:
         try:
             self._file.fdatasync()
         except OSError as error:
-            # What a failed sync left on the disk is unknown: nothing may be built on it.
+            # After a failed sync the content of the disk is unknown: nothing may be built on it.
             self._fail(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the catalogue could not be synced: {error}") from error
         self._size += len(data)
@@ -168,7 +168,9 @@ class Catalogue:
                 self._cut(data, position)
                 return
             if position == 0 and line.get("catalogue") != VERSION:
-                raise Malformed(f"{self._path} has version {line.get('catalogue')}; this is version {VERSION}")
+                raise Malformed(
+                    f"{self._path} has version {line.get('catalogue')}; this broker reads version {VERSION}"
+                )
             yield line
             position = end
 
@@ -199,7 +201,7 @@ class Catalogue:
             self._fail(second)
 
     def _fail(self, error: OSError) -> None:
-        logger.critical("%s: the disk failed, topics cannot be changed any more: %s", self._path, error)
+        logger.critical("%s: the disk failed, so topics can no longer be changed: %s", self._path, error)
         self._failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk failed: {error}")
 
 

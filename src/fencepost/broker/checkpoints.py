@@ -1,7 +1,7 @@
-"""When the offsets that recovery needs are written down: regularly, and at once where an answer depends on it.
+"""Writes the offsets that recovery needs: regularly, and at once if an answer depends on it.
 
-The regular writing happens on a background thread. The lock lets a later, more urgent writing wait for it and then have
-the last word: a topic that is deleted and created again under its name must never find its predecessor's offsets.
+The regular write runs on a background thread. A write at once waits for it and then wins: a topic that is deleted and
+created again must never get the offsets of the topic before it.
 """
 
 import logging

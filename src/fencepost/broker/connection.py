@@ -19,12 +19,7 @@ from fencepost.broker.dispatch import Call, Handler, Parts, Waiting
 from fencepost.broker.inbox import Inbox
 from fencepost.broker.outbox import Outbox
 from fencepost.errors import ErrorCode, KafkaError, Malformed
-from fencepost.wire.frame import (
-    API_VERSIONS_KEY,
-    encode_response,
-    read_request_header,
-    skip_tags,
-)
+from fencepost.wire.frame import API_VERSIONS_KEY, encode_response, read_request_header, skip_tags
 
 if TYPE_CHECKING:
     from fencepost.broker.node import Node
@@ -55,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox: Outbox
         self._flushing = False  # a flush is due at the loop's next turn
         self._turn_ends_ms = 0
-        self._yielding = False  # the others' turn
+        self._yielding = False  # it is the turn of other connections
         self._reading = True
         self._closed = False
 
@@ -106,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def idle(self) -> None:
-        """Nothing came for a while: keep no buffer."""
+        """Free the buffer: nothing came for a while."""
         self._inbox.release()
 
     # -- order and turns ----------------------------------------------------------------------------------------------
@@ -117,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _yield(self) -> None:
-        """What is left waits for the next turn of the loop: thousands of requests may come in one read."""
+        """Leave the rest to the next turn of the loop: thousands of requests may come in one read."""
         if not self._yielding:
             self._yielding = True
             self._node.loop.call_soon(self._next_turn)
@@ -151,8 +146,8 @@ class Connection(asyncio.BufferedProtocol):
                 raise Malformed(f"unknown API key {api_key}")
             if not entry.first <= version <= entry.last:
                 if api_key != API_VERSIONS_KEY:
-                    raise Malformed(f"{entry.api.name} v{version} is not supported ({entry.first} to {entry.last} are)")
-                call.version = 0  # which every client can read; what is in the request does not matter
+                    raise Malformed(f"{entry.api.name} v{version} is not supported, only {entry.first} to {entry.last}")
+                call.version = 0  # every client can read it; the content of the request does not matter
                 self._answer(entry, call, cast(Any, entry.function)(call))
                 return
             if version >= entry.first_flexible:
@@ -220,7 +215,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         while self._replies and self._replies[0].done:
             self._send(self._replies.popleft().result())
-        # One sync of the disk releases many replies one after the other: they leave together.
+        # One sync of the disk releases many replies one after the other. They are sent together.
         if not self._flushing:
             self._flushing = True
             self._node.loop.call_soon(self._flush_replies)

@@ -1,4 +1,4 @@
-"""Whose data is in the data directory.
+"""Which cluster and which node the data directory belongs to.
 
 `meta.properties` is Kafka's file, version 1::
 
@@ -29,7 +29,7 @@ class Identity:
 
 
 def load_identity(disk: Disk, data_dir: str, node_id: int, rng: random.Random) -> Identity:
-    """Whose directory this is; a new one becomes ours. ConfigError when it belongs to another node id."""
+    """The owner of the directory. A new one becomes ours. ConfigError if it belongs to another node id."""
     path = os.path.join(data_dir, META)
     if not disk.exists(path):
         identity = Identity(encode_uuid(random_uuid(rng)), node_id, random_uuid(rng))
@@ -39,7 +39,7 @@ def load_identity(disk: Disk, data_dir: str, node_id: int, rng: random.Random) -
     fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     try:
         if fields["version"] != META_VERSION:
-            raise Malformed(f"{path} has version {fields['version']}; this is version {META_VERSION}")
+            raise Malformed(f"{path} has version {fields['version']}; this broker reads version {META_VERSION}")
         found = Identity(fields["cluster.id"], int(fields["node.id"]), decode_uuid(fields["directory.id"]))
     except (KeyError, ValueError) as error:
         raise Malformed(f"{path} cannot be read: {error}") from None

@@ -50,7 +50,7 @@ class Session:
             has_data = answer.records is not None and len(answer.records) > 0
             if has_data or answer.error_code or answer.diverging or state != wanted.told:
                 moved.append(answer)
-                # After an error the same error is told again until it is gone.
+                # An error is repeated in every answer until it is gone.
                 wanted.told = None if answer.error_code else state
             if has_data:
                 self.partitions.move_to_end((answer.topic, answer.partition))
@@ -59,7 +59,7 @@ class Session:
 
 class FetchSessions:
     def __init__(self, slots: int, first_id: int = 1) -> None:
-        """`first_id` differs from run to run: a reader of the last one must not meet another's session."""
+        """`first_id` differs from run to run: a reader from before a restart must not get another reader's session."""
         self._slots = slots
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self._ids = itertools.count(first_id)
@@ -108,7 +108,7 @@ def _wanted(request: Any) -> Iterable[Wanted]:
 
 
 def _name_or_id(topic: Any) -> str | bytes:
-    """By what this version of the request names its topics; an empty name is a name, if of no topic."""
+    """The topic's name or id, whichever this version of the request has. An empty name counts as a name."""
     key: str | bytes = topic.topic if "topic" in vars(topic) else topic.topic_id
     return key
 

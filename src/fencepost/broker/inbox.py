@@ -4,7 +4,7 @@ All connections read into one scratch buffer, because an event loop serves them 
 are served from there, without a copy. A connection whose frames arrive in pieces gets a buffer of its own and keeps it
 while it is busy. That buffer grows with the bytes that really came, so that announcing 2 GB costs nothing.
 
-A frame is a view into one of these buffers and good until the next read: who needs it longer makes a copy.
+A frame is a view into one of these buffers and is valid until the next read. A caller that needs it longer copies it.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from fencepost.wire.frame import SIZE
 SIZE_BYTES = SIZE.size
 SCRATCH_BYTES = 256 * 1024
 OWN_BYTES = 256 * 1024
-#: With less room than this at its end, what is left of a buffer is moved to its beginning.
+#: If a buffer has less room than this at its end, its bytes are moved to its beginning.
 ROOM_BYTES = 64 * 1024
-#: A larger buffer is given back as soon as it is empty.
+#: A larger buffer is freed as soon as it is empty.
 KEPT_BYTES = 1024 * 1024
 
 _scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -29,7 +29,7 @@ class Inbox:
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._own: memoryview | None = None
-        self._start = 0  # what is not yet served of our own buffer
+        self._start = 0  # in our own buffer, where the bytes that are not yet served begin
         self._end = 0
 
     def room(self) -> memoryview:
@@ -37,7 +37,7 @@ class Inbox:
         return _scratch if self._own is None else self._own[self._end :]
 
     def frames(self, count: int) -> Iterator[memoryview]:
-        """The frames that are whole now that `count` bytes came. To be run to its end, or the connection is over.
+        """The frames that are whole now that `count` bytes came. Run it to its end, unless the connection is over.
 
         Raises Malformed for a frame that is larger than allowed.
         """
@@ -59,12 +59,12 @@ class Inbox:
         self._keep(buffer, start, end)
 
     def release(self) -> None:
-        """Give the buffer back if nothing is in it: the connection has nothing to do."""
+        """Free the buffer if nothing is in it."""
         if self._start == self._end:
             self._own = None
 
     def _keep(self, buffer: memoryview, start: int, end: int) -> None:
-        """Hold on to the piece of a frame, with room behind it for more."""
+        """Keep the piece of a frame, with room behind it for more."""
         piece = end - start
         if piece == 0:
             self._start = self._end = 0
@@ -76,7 +76,7 @@ class Inbox:
             self._start, self._end = start, end
             return
         if own is None or piece > len(own) - ROOM_BYTES:
-            # Never resized in place: the event loop may still hold a view of the old one.
+            # The buffer is never resized in place: the event loop may still hold a view of the old one.
             own = memoryview(bytearray(max(OWN_BYTES, 2 * piece)))
         own[:piece] = buffer[start:end]
         self._own, self._start, self._end = own, 0, piece

@@ -1,13 +1,11 @@
-"""Leader epochs in requests: a reader that names an older epoch than ours is stale, one that names a newer one is
-ahead.
-"""
+"""Leader epochs in requests: a reader with an older epoch than ours is stale, one with a newer epoch is ahead."""
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.partition import PartitionLog
 
 
 def check_leader_epoch(log: PartitionLog, current_leader_epoch: int) -> None:
-    """-1 means that the client does not say."""
+    """-1 means that the client does not know the epoch."""
     if current_leader_epoch < 0 or current_leader_epoch == log.leader_epoch:
         return
     if current_leader_epoch < log.leader_epoch:

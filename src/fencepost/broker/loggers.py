@@ -1,4 +1,4 @@
-"""The levels of this process's loggers under Kafka's names for levels: what BROKER_LOGGER resources are about."""
+"""The levels of this process's loggers, by Kafka's names for levels. Clients see them as BROKER_LOGGER resources."""
 
 import logging
 
@@ -23,7 +23,7 @@ def levels() -> dict[str, str]:
 
 
 def check(name: str, level: str | None) -> None:
-    """KafkaError unless the logger exists and can have this level; None takes its own level away."""
+    """KafkaError unless the logger exists and can have this level. None removes the logger's own level."""
     if name != ROOT and name not in logging.root.manager.loggerDict:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if level is None and name == ROOT:
@@ -45,6 +45,6 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _name(level: int) -> str:
-    """The most verbose of Kafka's levels that lets nothing through which Python's does not."""
+    """The most verbose Kafka level that shows nothing that this Python level hides."""
     quiet_enough = [name for name, found in LEVELS.items() if found >= level]
     return min(quiet_enough, key=LEVELS.__getitem__, default="FATAL")

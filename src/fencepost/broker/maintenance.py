@@ -1,4 +1,4 @@
-"""What a broker does when nobody asks: retention, compaction, expiry, idle connections. Each on its own interval."""
+"""The broker's periodic work: retention, compaction, idle connections. Each has its own interval."""
 
 from typing import TYPE_CHECKING
 

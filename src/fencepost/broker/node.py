@@ -3,9 +3,9 @@
 The order of starting matters: logs are recovered first, coordinators replay them and finish what a crash left half
 done, and only then is the first connection accepted.
 
-Whatever a broker needs of the world can be handed in: time, disk, threads, randomness. Connections too: `open` without
-`listen` starts a broker whose connections come from `accept` alone. So a simulation runs one without sockets, threads
-or real time (`tests/simulation`).
+Everything that a broker needs from outside can be passed in: time, disk, threads, random numbers. `open` without
+`listen` starts a broker whose connections come from `accept` only. So a simulation runs a broker without sockets,
+threads or real time (`tests/simulation`).
 """
 
 import asyncio
@@ -37,7 +37,7 @@ log = logging.getLogger("fencepost")
 BACKLOG = 1024
 QUIET_MS = 10_000
 OPEN_FILES = 100_000
-#: The name of a step of a transaction at which the process kills itself: for crash tests.
+#: Names the step of an ending transaction at which the process kills itself, for crash tests.
 CRASH_VARIABLE = "FENCEPOST_CRASH_AT"
 
 
@@ -57,8 +57,8 @@ class Node:
         rng: random.Random | None = None,
         step: StepHook | None = None,
     ) -> None:
-        """`worker` runs slow work off the event loop, by default on threads; `rng` makes ids, by default real ones;
-        `step` is told every step of an ending transaction, by default to crash at one."""
+        """`worker` runs slow work off the event loop, by default on threads. `rng` makes ids, by default really random
+        ones. `step` is called at every step of an ending transaction, by default to crash at one."""
         rng = rng or random.SystemRandom()
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -96,7 +96,7 @@ class Node:
         )
         self._maintenance = Maintenance(self)
         self._server: asyncio.Server | None = None
-        self._connections: dict[Connection, None] = {}  # in the order in which they came
+        self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self.loop: asyncio.AbstractEventLoop
 
     async def start(self) -> None:
@@ -106,7 +106,7 @@ class Node:
         await self.listen()
 
     def open(self) -> None:
-        """Recover the data and begin to work. Needs the running event loop."""
+        """Recover the data and begin to work. The event loop must be running."""
         self.loop = asyncio.get_running_loop()
         self.topics.open()
         self.groups.start()
@@ -120,7 +120,7 @@ class Node:
         self.host, self.port = self.settings.advertised(host, port)
 
     async def stop(self) -> None:
-        """Refuse new work, let go of the clients, close the logs so that the next start has nothing to recover."""
+        """Refuse new work, close the connections, close the logs. The next start then has nothing to recover."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
@@ -147,7 +147,7 @@ class Node:
         self._connections.pop(connection, None)
 
     def close_idle_connections(self) -> None:
-        """And have those that are quiet keep no buffers."""
+        """Close connections that were silent for too long, and free the buffers of quiet ones."""
         now_ms = self.clock.monotonic_ms()
         close_before_ms = now_ms - self.settings.connections_max_idle_ms
         for connection in list(self._connections):

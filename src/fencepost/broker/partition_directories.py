@@ -1,7 +1,7 @@
-"""Which directories hold partitions, and what becomes of those that belong to nobody.
+"""Finds the directories of partitions, and clears away the others.
 
-What is left of a deleted topic goes. A directory whose topic the catalogue never knew is only renamed, as Kafka does
-with strays: it may be all that somebody has of it.
+What is left of a deleted topic is removed. A directory whose topic the catalogue never knew is only renamed, as Kafka
+does with strays: it may be the only copy of the data.
 """
 
 import logging
@@ -20,7 +20,7 @@ _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
 def find_partitions(disk: Disk, data_dir: str, catalogue: Catalogue) -> Iterator[tuple[Topic, int]]:
-    """The partitions that have a directory. Once all have been seen, no other directory is left that looks like one."""
+    """The partitions that have a directory. At the end no other directory looks like a partition's."""
     checkpoint.sweep_discarded(disk, data_dir)
     for name in sorted(disk.listdir(data_dir)):
         match = _PARTITION.fullmatch(name)
@@ -28,7 +28,7 @@ def find_partitions(disk: Disk, data_dir: str, catalogue: Catalogue) -> Iterator
             continue
         topic, partition = catalogue.topics.get(match[1]), int(match[2])
         topic_id = checkpoint.read_topic_id(disk, os.path.join(data_dir, name))
-        # Without an id it was begun and never synced: nothing in it was acknowledged, its topic takes it over.
+        # A directory without an id was never synced. Nothing in it was acknowledged, so its topic takes it over.
         if topic is not None and partition < topic.partitions and topic_id in (topic.id, None):
             yield topic, partition
         elif topic_id is not None:

@@ -1,10 +1,10 @@
-"""Where replicas may lie: on this broker, once. Requests that place partitions by hand are checked against that."""
+"""Replicas can only be on this broker, once. Checks requests that place partitions by hand."""
 
 from collections.abc import Sequence
 
 from fencepost.errors import ErrorCode, KafkaError
 
-#: Kafka's limit: a request for more is taken for a mistake.
+#: Kafka's limit. A request for more is probably a mistake.
 MAX_PARTITIONS_PER_REQUEST = 10_000
 
 

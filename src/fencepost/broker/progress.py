@@ -1,4 +1,4 @@
-"""Who waits for which partition to move: long polls sleep here instead of asking again and again."""
+"""Long polls wait here until a partition that they read moves."""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ class Waiter(Protocol):
 
 class Progress:
     def __init__(self) -> None:
-        # Dicts, not sets: waiters are woken in the order in which they came.
+        # Dicts, not sets: waiters are woken in the order of their arrival.
         self._waiters: dict[PartitionLog, dict[Waiter, None]] = {}
         self._woken: dict[Waiter, None] = {}
 

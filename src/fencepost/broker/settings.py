@@ -112,14 +112,14 @@ class Settings(BrokerSettings):
     def advertised(self, host: str, port: int) -> tuple[str, int]:
         """The address to tell clients: `advertised.listeners`, or the one that is listened on.
 
-        Nobody can connect to "every address", so that becomes this machine's name, as in Kafka.
+        Clients cannot connect to 0.0.0.0, so they are told this machine's name, as in Kafka.
         """
         if self.advertised_listeners is not None:
             return parse_listener(self.advertised_listeners)
         return (_own_name() if host in ("0.0.0.0", "::", "") else host), port
 
     def topic(self, overrides: Mapping[str, str]) -> LogConfig:
-        """What is in force for a topic with these settings of its own. Values that were stored may be out of range."""
+        """The values in force for a topic with these settings. Stored values may be out of range."""
         values = LogConfig()
         for name, setting in TOPIC_SETTINGS.items():
             text = overrides.get(name)
@@ -129,14 +129,14 @@ class Settings(BrokerSettings):
         return values
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The same, as a partition log goes by it."""
+        """The same, as a partition log uses it."""
         config = self.topic(overrides)
         if config.internal_segment_bytes is not None:
             config.__dict__["segment_bytes"] = config.internal_segment_bytes
         return config
 
     def check_topic(self, overrides: Mapping[str, str | None]) -> None:
-        """ConfigError if a topic cannot have these settings of its own."""
+        """ConfigError if a topic cannot have these settings."""
         nulls = sorted(name for name, text in overrides.items() if text is None)
         if nulls:
             raise ConfigError(f"Null value not supported for topic configs: {','.join(nulls)}")
@@ -182,7 +182,7 @@ class Settings(BrokerSettings):
         self._listeners.append(listener)
 
     def restore_feature(self, feature: str, level: int) -> None:
-        """A level that clients set before the broker was restarted; what it is started with comes first."""
+        """Restore a level that clients set before a restart, unless the broker was started with one."""
         if feature not in self._layers[Source.STATIC]:
             self.set_feature(feature, level)
 
@@ -252,7 +252,7 @@ class Settings(BrokerSettings):
     def _check_together(self) -> None:
         given = self._layers[Source.STATIC]
         if "broker.id" in given and BROKER_SETTINGS["broker.id"].parse(given["broker.id"]) not in (-1, self.node_id):
-            raise ConfigError(f"broker.id and node.id name one thing but differ: {given['broker.id']}, {self.node_id}")
+            raise ConfigError(f"broker.id and node.id must be equal, but are {given['broker.id']} and {self.node_id}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError("group.min.session.timeout.ms must not exceed group.max.session.timeout.ms")
         if self.advertised_listeners is not None:
@@ -281,7 +281,7 @@ def parse_listener(text: str) -> tuple[str, int]:
 
 
 def _unknown(name: str) -> str:
-    """The message for a name that no setting has: a hint that names one that the user may have meant."""
+    """The message for an unknown name, with a hint to the setting that the user may have meant."""
     if name in ELSEWHERE:
         return f"Unknown setting {name}: {ELSEWHERE[name]}"
     topic_setting = TOPIC_SETTINGS.get(name)

@@ -1,4 +1,4 @@
-"""The settings that the broker itself acts on, those without effect, and those that have another place here.
+"""The settings that the broker itself acts on, those without effect, and those that are given in another way.
 
 Names, types, ranges and defaults are those of Apache Kafka 4.1. Where a default differs on purpose, the row says what
 Kafka has (`kafka`), and the guide lists it. The settings of logs, groups and transactions are declared beside the code
@@ -6,17 +6,7 @@ that acts on them: `log/config.py`, `coordinator/group/settings.py`, `coordinato
 """
 
 from fencepost.log.config import MIN_SEGMENT_BYTES
-from fencepost.setting import (
-    INT_MAX,
-    Change,
-    Table,
-    boolean,
-    integer,
-    long,
-    optional_string,
-    short,
-    strings,
-)
+from fencepost.setting import INT_MAX, Change, Table, boolean, integer, long, optional_string, short, strings
 
 LIVE = Change.LIVE
 
@@ -24,7 +14,7 @@ LIVE = Change.LIVE
 
 
 class NodeSettings(Table):
-    """Who the broker is, how it talks, what it makes and how often it looks after its data."""
+    """The broker's identity, its connections, the topics that it creates, its periodic work."""
 
     node_id = integer(1, "The id of this broker.", low=0, kafka="none, it must be given")
     broker_id = integer(-1, "The older name of node.id.", low=-1)
@@ -33,7 +23,7 @@ class NodeSettings(Table):
         "The address that clients are told to connect to, as PLAINTEXT://host:port; the one listened on if not given.")
     socket_request_max_bytes = integer(104_857_600, "The largest request; a larger one closes the connection.", low=1)
     max_connections = integer(INT_MAX, "Connections at once; one more is closed.", low=0, change=LIVE)
-    connections_max_idle_ms = long(600_000, "A connection that is silent for so long is closed.")
+    connections_max_idle_ms = long(600_000, "A connection that is silent for this long is closed.")
     fetch_max_bytes = integer(57_671_680, "The most bytes that one fetch answers with.", low=1024)
     max_incremental_fetch_session_cache_slots = integer(1000, "Incremental fetch sessions that are kept.", low=0)
     max_request_partition_size_limit = integer(2000, "Partitions in one answer to DescribeTopicPartitions.", low=1)
@@ -41,7 +31,7 @@ class NodeSettings(Table):
     num_partitions = integer(1, "Partitions of a topic that is created without a number.", low=1)
     auto_create_topics_enable = boolean(True, "Create a topic when a client asks for one that does not exist.")
     delete_topic_enable = boolean(True, "Whether topics can be deleted.")
-    # Kafka takes segment sizes of internal topics below those of topics, and then cannot create the topics.
+    # Kafka accepts smaller segments for internal topics than for others, and then cannot create these topics.
     offsets_topic_num_partitions = integer(50, "Partitions of __consumer_offsets; fixed once it exists.", low=1)
     offsets_topic_segment_bytes = integer(
         104_857_600, "Segment size of __consumer_offsets.", low=MIN_SEGMENT_BYTES)
@@ -50,11 +40,11 @@ class NodeSettings(Table):
     transaction_state_log_segment_bytes = integer(
         104_857_600, "Segment size of __transaction_state.", low=MIN_SEGMENT_BYTES)
 
-    log_retention_check_interval_ms = long(300_000, "How often retention is looked at.", low=1)
+    log_retention_check_interval_ms = long(300_000, "How often retention is checked.", low=1)
     log_cleaner_enable = boolean(True, "Whether compaction runs.")
     log_cleaner_backoff_ms = long(15_000, "How long the cleaner sleeps when nothing is dirty.", low=0, change=LIVE)
-    log_flush_offset_checkpoint_interval_ms = integer(60_000, "How often recovery points are written down.", low=0)
-    log_flush_start_offset_checkpoint_interval_ms = integer(60_000, "How often log starts are written down.", low=0)
+    log_flush_offset_checkpoint_interval_ms = integer(60_000, "How often recovery points are written.", low=0)
+    log_flush_start_offset_checkpoint_interval_ms = integer(60_000, "How often log starts are written.", low=0)
 
 
 _NO_REPLICAS = "one broker holds the only replica."
@@ -113,7 +103,7 @@ class TopicSettingsWithoutEffect(Table):
     unclean_leader_election_enable = boolean(False, _NO_REPLICAS, broker=("unclean.leader.election.enable",))
 
 
-#: Settings of Kafka that have another place here, and which.
+#: Settings of Kafka that are given in another way here.
 ELSEWHERE = {
     "listeners": "give the address with --host and --port",
     "port": "give it with --port",

@@ -27,5 +27,5 @@ def validate(name: str) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Equal for two names that metric systems, which know no dots, would take for one."""
+    """Two names with the same key would be one name in metric systems, which have no dots."""
     return name.replace(".", "_")

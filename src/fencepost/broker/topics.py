@@ -4,7 +4,7 @@ The catalogue says which topics exist; this module opens their logs, keeps them 
 that makes or removes them. Invariants: a change is durable before anybody can see it; a log belongs to a topic of the
 catalogue; finding a log is one dict lookup.
 
-A partition that was never written has no directory: its log is made when somebody first asks for it.
+A partition that was never written has no directory. Its log is opened at the first request for it.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class TopicRegistry:
     # -- opening and closing -----------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Lock the directory, read the catalogue, recover the logs. Needs the running event loop.
+        """Lock the directory, read the catalogue, recover the logs. The event loop must be running.
 
         Raises DataDirectoryLocked, ConfigError, Malformed, or KafkaError for a log that cannot be recovered.
         """
@@ -124,7 +124,7 @@ class TopicRegistry:
         except OSError as error:
             logger.error("the shutdown is not clean: %s", error)
         if self._executor is not None:
-            # What still runs there removes deleted files; the loop goes on meanwhile to take their outcome.
+            # Deleted files may still be removed there. The loop goes on, because it takes the results.
             await asyncio.to_thread(self._executor.shutdown)
         self._let_go()
 
@@ -150,7 +150,7 @@ class TopicRegistry:
         return close
 
     def _side_by_side(self, jobs: Iterable[Callable[[], Result]]) -> list[Result]:
-        """Run jobs that wait for the disk, on threads if there are any. Raises what one of them raises."""
+        """Run jobs that wait for the disk, on threads if there are any. Raises the error of the first that fails."""
         run = map if self._executor is None else self._executor.map
         return list(run(operator.call, jobs))
 
@@ -169,7 +169,7 @@ class TopicRegistry:
             try:
                 self._settings.set_dynamic(source, self.catalogue.altered.get(source, {}))
             except ConfigError as error:
-                logger.error("altered settings are left aside: %s", error)
+                logger.error("altered settings are ignored: %s", error)
         for feature, level in self.catalogue.features.items():
             self._settings.restore_feature(feature, level)
 
@@ -293,7 +293,7 @@ class TopicRegistry:
         return topic
 
     def new(self, name: str, partitions: int, config: Mapping[str, str]) -> Topic:
-        """A topic as `create_all` takes it. One of the internal names gets what its coordinator relies on as well."""
+        """A topic for `create_all`. An internal topic also gets the settings that its coordinator needs."""
         if name in INTERNAL_TOPICS:
             config = {**self._internal_config(name), **config}
         return Topic(name, random_uuid(self._rng), partitions, dict(config))
@@ -307,7 +307,7 @@ class TopicRegistry:
         return made
 
     def ensure_internal(self, name: str) -> Topic:
-        """The topic of a coordinator, made when it is not there yet."""
+        """The topic of a coordinator. It is created if it does not exist."""
         topic = self.catalogue.topics.get(name)
         if topic is not None:
             return topic
@@ -319,7 +319,7 @@ class TopicRegistry:
         return self.create(name, count, {})
 
     def delete_all(self, names: Sequence[str]) -> None:
-        """Remove topics with their records. UNKNOWN_TOPIC_OR_PARTITION, and none is removed, if one is not there."""
+        """Remove topics with their records. If one does not exist, UNKNOWN_TOPIC_OR_PARTITION, and none is removed."""
         topics = [self._existing(name) for name in names]
         self.catalogue.write([{"gone": {"name": topic.name, "id": topic.id.hex()}} for topic in topics])
         for topic in topics:
@@ -344,7 +344,7 @@ class TopicRegistry:
         return self._replace(Topic(topic.name, topic.id, total, topic.config))
 
     def set_config(self, name: str, overrides: Mapping[str, str]) -> Topic:
-        """Replace all that a topic has of its own with what passed `check_topic`. Open logs follow at once."""
+        """Replace a topic's own settings with ones that passed `check_topic`. Open logs use them at once."""
         topic = self._existing(name)
         changed = self._replace(Topic(topic.name, topic.id, topic.partitions, dict(overrides)))
         self._configs.pop(name, None)
@@ -365,17 +365,19 @@ class TopicRegistry:
         self._settings.set_feature(feature, level)
 
     def reserve_producer_ids(self, count: int) -> range:
-        """Ids that nobody has had before or will have again."""
+        """Ids that were never handed out before."""
         first = self.catalogue.next_producer_id
         self.catalogue.write([{"producer_ids": first + count}])
         return range(first, first + count)
 
     def checkpoint(self) -> None:
-        """Write down where logs begin and where recovery would, durably: after records were deleted, for instance."""
+        """Write durably where logs begin and where recovery starts, for instance after records were deleted."""
         try:
             self._checkpoints.write()
         except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"offsets could not be written down: {error}") from error
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the offset checkpoints could not be written: {error}"
+            ) from error
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

@@ -142,7 +142,7 @@ def test_a_value_out_of_range_is_refused_with_the_range(name, value, why):
 
 
 def test_settings_are_checked_against_each_other():
-    assert "differ" in refusal(broker_id="1", node_id="2")
+    assert "must be equal" in refusal(broker_id="1", node_id="2")
     assert "must not exceed" in refusal(group_min_session_timeout_ms="9", group_max_session_timeout_ms="8")
     assert "min.compaction.lag.ms" in refusal(
         log_cleaner_min_compaction_lag_ms="9", log_cleaner_max_compaction_lag_ms="8"

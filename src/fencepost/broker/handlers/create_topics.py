@@ -1,6 +1,6 @@
 """CreateTopics (19): create topics, or only check whether that is possible. One sync of the disk per request.
 
-From version 5 on the answer says what was made: partitions, replicas, every setting in force; from 7 on the topic id.
+From version 5 on the answer has the number of partitions and replicas and every setting in force, from 7 on the id.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ def create_topics(call: Call) -> Response:
 
 
 def _plan(call: Call, wanted: Any) -> Topic:
-    """The topic that is asked for. KafkaError if it is refused."""
+    """The topic to create. KafkaError if it is refused."""
     broker = call.broker
     config = {entry.name: entry.value for entry in wanted.configs}
     broker.topics.check_new(wanted.name, config)
@@ -63,7 +63,7 @@ def _plan(call: Call, wanted: Any) -> Topic:
 
 
 def _assigned_partitions(wanted: Any, node_id: int) -> int:
-    """How many partitions were placed by hand, if that was done right."""
+    """How many partitions were placed by hand. KafkaError if they were placed wrongly."""
     for field, what in ((wanted.replication_factor, "replication factor"), (wanted.num_partitions, "numPartitions")):
         if field != -1:
             raise KafkaError(

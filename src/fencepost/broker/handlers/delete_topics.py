@@ -1,6 +1,6 @@
 """DeleteTopics (20): delete topics with all their records, from version 6 on also by id.
 
-The topics of the coordinators cannot be deleted (Kafka lets its users): transactions and groups live in them.
+Unlike in Kafka, the topics of the coordinators cannot be deleted: transactions and groups live in them.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """DescribeGroups (15): a group's state, and its members with their subscriptions and assignments.
 
-Of a group that does not exist it says that it is Dead, and from version 6 on also GROUP_ID_NOT_FOUND.
+A group that does not exist is Dead. From version 6 on the answer also has GROUP_ID_NOT_FOUND.
 """
 
 from typing import Any

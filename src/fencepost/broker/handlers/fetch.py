@@ -31,7 +31,7 @@ def fetch(call: Call, frame: memoryview, body: int) -> RawAnswer:
 
 
 class Poll:
-    """One fetch, from its arrival until there is something to say."""
+    """One fetch, from its arrival to its answer."""
 
     def __init__(
         self, call: Call, request: Any, wanted: list[Wanted], session: Session | None, *, incremental: bool
@@ -50,7 +50,7 @@ class Poll:
         self._waiting: Waiting
 
     def answer_now(self, *, time_is_up: bool = False) -> Parts | None:
-        """The response, or None when waiting may still bring something."""
+        """The response, or None if it may be worth waiting."""
         answers, size, urgent = self._read()
         if size < self._min_bytes and not urgent and not time_is_up and self._max_wait_ms > 0 and self._wanted:
             return None

@@ -1,6 +1,6 @@
-"""FindCoordinator (10): the coordinator of a group (type 0) or a transactional id (type 1): always this node.
+"""FindCoordinator (10): the coordinator of a group (type 0) or a transactional id (type 1). It is always this node.
 
-Version 4 asks for many keys at once; the answer then lies in `coordinators` instead of the top level.
+Version 4 asks for many keys at once. The answer is then in `coordinators` instead of the top level.
 """
 
 from fencepost.broker.dispatch import Call, Response, handler

@@ -1,8 +1,8 @@
 """InitProducerId (22): a producer id and epoch, for an idempotent producer or for a transactional id.
 
-A transactional id gets a higher epoch than ever before, which fences earlier users; a transaction left open is
-aborted first, and the answer waits for that. From version 3 a producer may say who it was (KIP-360), to go on after
-an error without fencing a successor that it does not know of. Version 6 (two-phase commit, KIP-939) is not offered.
+A transactional id gets a higher epoch than ever before, which fences earlier users. An open transaction is aborted
+first, and the answer waits for that. From version 3 on a producer may name its present id and epoch (KIP-360). It can
+then go on after an error, and never fences a successor. Version 6 (two-phase commit, KIP-939) is not offered.
 """
 
 from fencepost.broker.dispatch import Call, Response, handler
@@ -30,5 +30,5 @@ async def init_producer_id(call: Call) -> Response:
 
 def _expected(producer_id: int, epoch: int) -> Producer | None:
     if (producer_id == NO_PRODUCER_ID) != (epoch == NO_PRODUCER_EPOCH):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id without an epoch, or the other way round")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and an epoch must be given together")
     return None if producer_id == NO_PRODUCER_ID else Producer(producer_id, epoch)

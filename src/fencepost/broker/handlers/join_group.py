@@ -1,8 +1,8 @@
 """JoinGroup (11): join a group, or its next generation. Answered when that generation begins.
 
-Version 1 brought a rebalance timeout of its own (before, the session timeout served), 4 ids that are handed out
-before one counts as a member (KIP-394), 5 static members (KIP-345), 9 a flag for a static leader that is back:
-nothing to assign (KIP-814). A client that goes away while it waits takes its request back.
+Version 1 brought the rebalance timeout, which was the session timeout before. From version 4 on a member gets its id
+before it joins (KIP-394). Version 5 brought static members (KIP-345). In version 9 a static leader that is back is told
+that there is nothing to assign (KIP-814). If a client goes away while it waits, its request is cancelled.
 """
 
 from fencepost.broker.dispatch import Call, OnDisconnect, Response, handler

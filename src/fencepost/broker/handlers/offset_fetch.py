@@ -1,7 +1,7 @@
 """OffsetFetch (9): a group's committed offsets, for some partitions or (from version 2) for all.
 
-From version 7 on one may require stable offsets: where a transaction is open the answer is UNSTABLE_OFFSET_COMMIT, to
-be asked again. Version 8 asks for many groups at once, 10 names topics by id.
+From version 7 on clients may require stable offsets: while a transaction is open the answer is UNSTABLE_OFFSET_COMMIT,
+and the client asks again. Version 8 asks for many groups at once. Version 10 names topics by id.
 """
 
 from typing import Any
@@ -66,7 +66,7 @@ async def _fetch_some(call: Call, entry: Any) -> list[dict[str, Any]]:
                 answer.append({**names(asked), "partitions": partitions})
                 continue
             name = topic.name
-        # A topic that is gone may still have offsets, and one may ask for them by its name.
+        # A deleted topic may still have offsets, and clients may ask for them by its name.
         wanted = [TopicPartition(name, index) for index in asked.partition_indexes]
         fetched = await offsets.fetch(entry.group_id, wanted, require_stable=call.request.require_stable)
         answer.append({**names(asked), "partitions": [_partition(one, one.where.partition) for one in fetched]})

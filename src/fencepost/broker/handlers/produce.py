@@ -21,13 +21,13 @@ from fencepost.wire.terms import INTERNAL_TOPICS, TopicPartition
 
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 
-#: From here on clients know that they can abort and go on (KIP-890).
+#: From here on clients know TRANSACTION_ABORTABLE: abort, then go on (KIP-890).
 FIRST_WITH_ABORTABLE = 11
 
-#: Older clients cannot have meant zstd (KIP-110).
+#: Older clients do not know zstd (KIP-110).
 FIRST_WITH_ZSTD = 7
 
-#: Where the low byte of a batch's attributes lies, and the part of it that tells the compression.
+#: The position of the low byte of a batch's attributes, and the bits of it that name the compression.
 _FLAGS_OFFSET = 22
 _CODEC_MASK = 0x07
 _ZSTD = 4
@@ -47,7 +47,7 @@ def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
         except KafkaError as error:
             return _answer(call, request, wire.error_results(request, error.code, error.message or None))
         if registered is not None:
-            # The frame lies in a buffer that the next read overwrites.
+            # The frame is in a buffer that the next read overwrites.
             return Waiting.on(_append_when_registered(call, bytearray(frame), body, registered))
     return _append_all(call, request)
 
@@ -97,7 +97,7 @@ def _answer(call: Call, request: ProduceRequest, results: list[Result]) -> RawAn
     if request.acks == ACKS_NONE:
         for _, _, error_code, *_, message in results:
             if error_code:
-                # There is no answer that could carry the error; a closed connection makes the client look again.
+                # No answer can carry the error. A closed connection makes the client look again.
                 raise Malformed(f"Produce with acks=0 failed: {ErrorCode(error_code).name} {message or ''}")
         return None
     return [wire.encode_response(call.version, call.correlation_id, results)]
@@ -123,17 +123,17 @@ def _answer_when_durable(call: Call, results: list[Result], waits: Sequence[Dura
 
 def _not_writable(call: Call, topic: str | bytes, log: PartitionLog | None) -> KafkaError:
     if log is not None:
-        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic} is internal and written by the broker alone")
+        return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{log.topic} is internal: only the broker writes to it")
     if isinstance(topic, bytes) and call.broker.topics.by_id(topic) is None:
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _check_first_sequence(log: PartitionLog, records: memoryview) -> None:
-    """With the second protocol every transaction has an epoch of its own and begins at sequence 0 (KIP-890).
+    """In transaction version 2 every transaction has its own epoch and begins at sequence 0 (KIP-890).
 
-    So a producer whom the log does not know and who begins elsewhere has had a batch refused or lost before this one;
-    taking this one first would turn their order around.
+    If the log does not know the producer and its batch has another sequence, an earlier batch was refused or lost. To
+    append this one first would reverse their order.
     """
     if not _is_transactional(records):
         return
@@ -154,9 +154,9 @@ def _is_transactional(records: memoryview | None) -> bool:
 
 
 def _join_transaction(call: Call, request: ProduceRequest, transactional: list[PartitionData]) -> Any:
-    """Verify or register the partitions; None when that needs no waiting, else what to await."""
+    """Verify or register the partitions. None if that is done, else what to await."""
     if request.transactional_id is None:
-        # Kafka's code: nobody is authorised for the id that is not there.
+        # As in Kafka: nobody is authorized for a missing id.
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without a transactional id"
         )

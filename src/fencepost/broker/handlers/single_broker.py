@@ -1,4 +1,4 @@
-"""What one broker without access control has nothing to do for: moving replicas, electing leaders, listing ACLs.
+"""Requests without effect on a single broker without access control: moving replicas, electing leaders, listing ACLs.
 
 Requests are checked as Kafka checks them, so that its tools report the same errors.
 """
@@ -52,7 +52,7 @@ def elect_leaders(call: Call) -> Response:
     if request.election_type not in (PREFERRED, UNCLEAN):
         return {"error_code": ErrorCode.INVALID_REQUEST, "replica_election_results": []}
     results: list[dict[str, Any]]
-    if request.topic_partitions is None:  # all of them: only those that had an election are listed
+    if request.topic_partitions is None:  # all partitions: only those that had an election are listed
         results = [{"topic": topic.name, "partition_result": []} for topic in call.broker.topics.all()]
     else:
         results = [

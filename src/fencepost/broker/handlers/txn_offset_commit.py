@@ -28,7 +28,7 @@ async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:
     request, groups, transactions = call.request, call.broker.groups, call.broker.transactions
     group_id, producer = request.group_id, (request.producer_id, request.producer_epoch)
     if not group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group without a name has plain commits only")
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group without a name cannot commit offsets in a transaction")
     with retriable_errors():
         partitions = [TopicPartition(CONSUMER_OFFSETS, groups.partition_of(group_id))]
         if call.version >= FIRST_THAT_REGISTERS:

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers (27): end a transaction on partitions directly, past its coordinator.
+"""WriteTxnMarkers (27): end a transaction on partitions directly, without its coordinator.
 
-Between brokers this is how transactions end; from an admin (`kafka-transactions abort`) it frees a partition from a
-transaction that nobody ends any more. Answered when the markers are durable.
+Brokers send it to each other to end transactions. An administrator (`kafka-transactions abort`) sends it to end a
+hanging transaction on a partition. Answered when the markers are durable.
 """
 
 import asyncio

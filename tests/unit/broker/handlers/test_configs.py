@@ -137,6 +137,8 @@ def test_lists_are_appended_to_and_subtracted_from(world):
         (TOPIC, "shop", ("foo", SET, "1"), "INVALID_CONFIG", "Unknown topic config name: foo"),
         (TOPIC, "shop", ("retention.ms", SET, "x"), "INVALID_CONFIG",
          "Invalid value x for configuration retention.ms: Not a number of type LONG"),
+        (TOPIC, "shop", ("segment.bytes", SET, "1000"), "INVALID_CONFIG",
+         "Invalid value 1000 for configuration segment.bytes: Value must be at least 1048576"),
         (TOPIC, "shop", ("retention.ms", SET, None), "INVALID_REQUEST", "Null value not supported for : retention.ms"),
         (TOPIC, "shop", ("retention.ms", APPEND, "1"), "INVALID_CONFIG",
          "Can't APPEND to key retention.ms because its type is not LIST."),

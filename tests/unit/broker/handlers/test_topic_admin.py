@@ -78,6 +78,8 @@ CONSECUTIVE = "partitions should be a consecutive 0-based integer sequence"
          "Invalid value x for configuration retention.ms: Not a number of type LONG"),
         (wanted("t", 1, 1, retention_ms="-5"), "INVALID_CONFIG",
          "Invalid value -5 for configuration retention.ms: Value must be at least -1"),
+        (wanted("t", 1, 1, segment_bytes="1048575"), "INVALID_CONFIG",
+         "Invalid value 1048575 for configuration segment.bytes: Value must be at least 1048576"),
         (wanted("t", 1, 1, cleanup_policy="foo"), "INVALID_CONFIG",
          "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete"),
         (wanted("t", 1, 1, min_compaction_lag_ms="10", max_compaction_lag_ms="5"), "INVALID_CONFIG",
