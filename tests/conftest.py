@@ -44,6 +44,9 @@ APACHE_SETTINGS = {**SHORT_CYCLES, **BUSY_SETTINGS, "log.initial.task.delay.ms":
 WAIT_TIMEOUT_S = 20.0
 CREATE_PARTITIONS = 37
 
+#: The fixture `topic`.
+MakeTopic = Callable[..., str]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("broker")
@@ -116,12 +119,12 @@ def unique(prefix: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def topic(admin: AdminClient) -> Callable[..., str]:
+def topic(admin: AdminClient) -> MakeTopic:
     """Creates topics with names of their own: `topic(partitions=3, config={"cleanup.policy": "compact"})`."""
     return topic_maker(admin)
 
 
-def topic_maker(admin: AdminClient) -> Callable[..., str]:
+def topic_maker(admin: AdminClient) -> MakeTopic:
     def create(
         partitions: int = 1, *, config: Mapping[str, Any] | None = None, name: str | None = None, prefix: str = "topic"
     ) -> str:

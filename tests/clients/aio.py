@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
-import re
+import inspect
 import threading
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import aiokafka
 import aiokafka.errors
@@ -14,19 +15,8 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from fencepost.errors import ErrorCode
-from tests.clients.facade import (
-    Client,
-    Consumer,
-    ConsumerOptions,
-    Message,
-    Producer,
-    ProducerOptions,
-    Refused,
-    Sent,
-    Spot,
-)
-from tests.clients.kafka_python import consumer_settings, message_of
+from tests.clients import facade, kafka_python
+from tests.clients.facade import Message, Native, Refused, Sent, Spot
 
 TIMEOUT_S = 20.0
 ASSIGNORS = {
@@ -34,9 +24,6 @@ ASSIGNORS = {
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
 }
-
-
-Answer = TypeVar("Answer")
 
 
 class LoopThread:
@@ -47,24 +34,23 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka", daemon=True)
         self._thread.start()
 
-    def run(self, awaitable: Awaitable[Answer], timeout_s: float = TIMEOUT_S) -> Answer:
-        """Wait for it here while it runs there; its errors get Kafka's names."""
-
-        async def bounded() -> Answer:
-            return await asyncio.wait_for(awaitable, timeout_s)
-
-        try:
-            return asyncio.run_coroutine_threadsafe(bounded(), self._loop).result()
-        except aiokafka.errors.KafkaError as error:
-            raise Refused(name_of(error), str(error)) from error
-
-    def call(self, function: Any, *arguments: Any, **options: Any) -> Any:
-        """A plain function, run where the clients live."""
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Run a function or coroutine function there and wait for it here. Its errors get Kafka's names."""
 
         async def there() -> Any:
-            return function(*arguments, **options)
+            found = function(*arguments, **options)
+            return await found if inspect.isawaitable(found) else found
 
-        return self.run(there())
+        try:
+            return asyncio.run_coroutine_threadsafe(asyncio.wait_for(there(), TIMEOUT_S), self._loop).result()
+        except aiokafka.errors.ProducerFenced as error:
+            raise Refused("PRODUCER_FENCED", str(error)) from error
+        except aiokafka.errors.KafkaError as error:
+            raise Refused(kafka_python.name_of(error), str(error)) from error
+
+    def native(self, kind: Callable[..., Any], *arguments: Any, **config: Any) -> Native:
+        """A producer or consumer that lives on the loop."""
+        return Native(self.call(kind, *arguments, **config), lambda method: partial(self.call, method))
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -72,115 +58,59 @@ class LoopThread:
         self._loop.close()
 
 
-def name_of(error: BaseException) -> str:
-    if isinstance(error, aiokafka.errors.ProducerFenced):
-        return "PRODUCER_FENCED"
-    number = getattr(error, "errno", None)
-    return ErrorCode(number).name if isinstance(number, int) else type(error).__name__
+def positions(offsets: Mapping[Spot, int]) -> dict[Any, Any]:
+    return {aiokafka.TopicPartition(*spot): at for spot, at in offsets.items()}
 
 
-class AioProducer(Producer):
+class Producer(facade.Producer):
+    positions = staticmethod(positions)
+
     def __init__(self, loop: LoopThread, **config: Any) -> None:
+        super().__init__(loop.native(aiokafka.AIOKafkaProducer, **config))
         self._loop = loop
-        self.native = loop.call(aiokafka.AIOKafkaProducer, **config)
         try:
-            loop.run(self.native.start())
+            self.native.start()
         except Refused:
             self.close()
             raise
 
     def deliver(self, *messages: Message) -> list[Sent]:
-        async def send() -> list[Any]:
-            futures = [
-                await self.native.send(
-                    message.topic,
-                    message.value,
-                    message.key,
-                    partition=message.partition,
-                    timestamp_ms=message.timestamp,
-                    headers=list(message.headers),
-                )
-                for message in messages
-            ]
-            found = await asyncio.gather(*futures, return_exceptions=True)
-            for each in found:
-                if isinstance(each, BaseException):
-                    raise each
-            return found
-
+        found = self._loop.call(self._send, messages)
         # acks=0 has no metadata to give.
         return [
-            Sent(-1, -1, None) if each is None else Sent(each.partition, each.offset, each.timestamp)
-            for each in self._loop.run(send())
+            Sent(-1, -1, None) if each is None else Sent(each.partition, each.offset, each.timestamp) for each in found
         ]
 
-    def begin(self) -> None:
-        self._loop.run(self.native.begin_transaction())
-
-    def commit(self) -> None:
-        self._loop.run(self.native.commit_transaction())
-
-    def abort(self) -> None:
-        self._loop.run(self.native.abort_transaction())
-
-    def send_offsets(self, offsets: Mapping[Spot, int], membership: Any) -> None:
-        self._loop.run(self.native.send_offsets_to_transaction(positions(offsets), membership))
+    async def _send(self, messages: tuple[Message, ...]) -> list[Any]:
+        sending = self.native.unwrapped.send
+        futures = [await sending(**kafka_python.fields_of(message)) for message in messages]
+        found = await asyncio.gather(*futures, return_exceptions=True)
+        for each in found:
+            if isinstance(each, BaseException):
+                raise each
+        return found
 
     def close(self) -> None:
         with contextlib.suppress(Refused, TimeoutError):
-            self._loop.run(self.native.stop())
+            self.native.stop()
 
 
-class AioConsumer(Consumer):
-    def __init__(self, loop: LoopThread, group: str | None, *topics: str, pattern: str | None, **config: Any) -> None:
-        self._loop = loop
-        self.group = group
-        self.native = loop.call(aiokafka.AIOKafkaConsumer, *topics, group_id=group, **config)
-        if pattern is not None:
-            loop.call(self.native.subscribe, pattern=pattern)
-        loop.run(self.native.start())
+class Consumer(kafka_python.Consumer):
+    partition = aiokafka.TopicPartition
+    positions = staticmethod(positions)
 
-    def poll(self, timeout_s: float = 0.05) -> list[Message]:
-        found = self._loop.run(self.native.getmany(timeout_ms=int(timeout_s * 1000)))
-        return [message_of(each) for batch in found.values() for each in batch]
-
-    def assign(self, spots: Iterable[Spot]) -> None:
-        self._loop.call(self.native.assign, [aiokafka.TopicPartition(*spot) for spot in spots])
-
-    def assignment(self) -> set[Spot]:
-        return {Spot(*found) for found in self.native.assignment()}
-
-    def seek(self, spot: Spot, offset: int) -> None:
-        self._loop.call(self.native.seek, aiokafka.TopicPartition(*spot), offset)
-
-    def position(self, spot: Spot) -> int:
-        return self._loop.run(self.native.position(aiokafka.TopicPartition(*spot)))
-
-    def commit(self, offsets: Mapping[Spot, int] | None = None) -> None:
-        self._loop.run(self.native.commit(None if offsets is None else positions(offsets)))
-
-    def committed(self, spot: Spot) -> int | None:
-        return self._loop.run(self.native.committed(aiokafka.TopicPartition(*spot)))
+    def poll(self, timeout_s: float = facade.POLL_S) -> list[Message]:
+        return kafka_python.messages_of(self.native.getmany(timeout_ms=int(timeout_s * 1000)))
 
     def membership(self) -> Any:
         return self.group
 
-    def offsets_for_times(self, times: Mapping[Spot, int]) -> dict[Spot, int | None]:
-        asked = {aiokafka.TopicPartition(*spot): at for spot, at in times.items()}
-        found = self._loop.run(self.native.offsets_for_times(asked))
-        return {Spot(*spot): None if each is None else each.offset for spot, each in found.items()}
-
-    def bounds(self, spot: Spot) -> tuple[int, int]:
-        partition = aiokafka.TopicPartition(*spot)
-        first = self._loop.run(self.native.beginning_offsets([partition]))[partition]
-        return first, self._loop.run(self.native.end_offsets([partition]))[partition]
-
     def close(self) -> None:
-        self._loop.run(self.native.stop())
+        self.native.stop()
 
 
 @dataclass
-class Aio(Client):
+class Aio(facade.Client):
     _loop: LoopThread = field(default_factory=LoopThread)
 
     name = "aiokafka"
@@ -190,7 +120,7 @@ class Aio(Client):
     replaced = ("CommitFailedError",)  # its commits do not carry the instance id
     assignors = ("range", "roundrobin", "sticky")
 
-    def _open_producer(self, options: ProducerOptions) -> Producer:
+    def _open_producer(self, options: facade.ProducerOptions) -> Producer:
         compression = options.compression
         # Its way of saying "default" for acks and idempotence is to leave them out.
         chosen: dict[str, Any] = {}
@@ -201,7 +131,7 @@ class Aio(Client):
             chosen["enable_idempotence"] = True
         else:
             chosen["acks"] = options.acks if options.acks == "all" else int(options.acks)
-        return AioProducer(
+        return Producer(
             self._loop,
             bootstrap_servers=self.bootstrap,
             compression_type=None if compression == "none" else compression,
@@ -212,20 +142,14 @@ class Aio(Client):
             **chosen,
         )
 
-    def _open_consumer(self, options: ConsumerOptions) -> Consumer:
-        return AioConsumer(
-            self._loop,
-            options.group,
-            *options.topics,
-            pattern=options.pattern and re.compile(options.pattern).pattern,
-            retry_backoff_ms=10,
-            **consumer_settings(self.bootstrap, options, ASSIGNORS),
-        )
+    def _open_consumer(self, options: facade.ConsumerOptions) -> Consumer:
+        settings = kafka_python.consumer_settings(self.bootstrap, options, ASSIGNORS)
+        native = self._loop.native(aiokafka.AIOKafkaConsumer, *options.topics, retry_backoff_ms=10, **settings)
+        if options.pattern is not None:
+            native.subscribe(pattern=options.pattern)
+        native.start()
+        return Consumer(native, options.group)
 
     def close(self) -> None:
         super().close()
         self._loop.close()
-
-
-def positions(offsets: Mapping[Spot, int]) -> dict[Any, Any]:
-    return {aiokafka.TopicPartition(*spot): at for spot, at in offsets.items()}

@@ -8,17 +8,8 @@ import confluent_kafka as ck
 
 from fencepost.errors import ErrorCode
 from fencepost.lab.chaos.clients.membership import GroupMember
-from tests.clients.facade import (
-    Client,
-    Consumer,
-    ConsumerOptions,
-    Message,
-    Producer,
-    ProducerOptions,
-    Refused,
-    Sent,
-    Spot,
-)
+from tests.clients import facade
+from tests.clients.facade import Message, Native, Refused, Sent, Spot
 
 TIMEOUT_S = 20.0
 #: Waits of librdkafka's own that would only slow the tests down.
@@ -30,21 +21,28 @@ def named_errors() -> Iterator[None]:
     try:
         yield
     except (ck.KafkaException, SystemError) as error:
-        # A fatal error that comes with the report of a delivery is raised amid it, and the interpreter wonders.
+        # A fatal error that comes with the report of a delivery is raised as the cause of a SystemError.
         known = error if isinstance(error, ck.KafkaException) else error.__cause__
         if not isinstance(known, ck.KafkaException):
             raise
-        cause = known.args[0]
-        name = ErrorCode(cause.code()).name if cause.code() > 0 else cause.name()
-        raise Refused(name, cause.str()) from error
+        raise refusal(known.args[0]) from error
 
 
-class ConfluentProducer(Producer):
+def refusal(error: Any) -> Refused:
+    return Refused(ErrorCode(error.code()).name if error.code() > 0 else error.name(), error.str())
+
+
+def positions(offsets: Mapping[Spot, int]) -> list[Any]:
+    return [ck.TopicPartition(*spot, offset) for spot, offset in offsets.items()]
+
+
+class Producer(facade.Producer):
+    positions = staticmethod(positions)
+
     def __init__(self, config: dict[str, Any]) -> None:
-        self.native = ck.Producer(config)
+        super().__init__(Native(ck.Producer(config), named_errors()))
         if "transactional.id" in config:
-            with named_errors():
-                self.native.init_transactions(TIMEOUT_S)
+            self.native.init_transactions(TIMEOUT_S)
 
     def deliver(self, *messages: Message) -> list[Sent]:
         done: dict[int, Sent] = {}
@@ -61,50 +59,32 @@ class ConfluentProducer(Producer):
 
             return on_delivery
 
-        with named_errors():
-            for number, message in enumerate(messages):
-                optional: dict[str, Any] = {"partition": message.partition, "timestamp": message.timestamp}
-                self.native.produce(
-                    message.topic,
-                    message.value,
-                    message.key,
-                    headers=list(message.headers),
-                    on_delivery=callback(number),
-                    **{name: value for name, value in optional.items() if value is not None},
-                )
-            self.native.flush(TIMEOUT_S)
-            if errors:
-                raise ck.KafkaException(errors[0])
+        for number, message in enumerate(messages):
+            optional: dict[str, Any] = {"partition": message.partition, "timestamp": message.timestamp}
+            self.native.produce(
+                message.topic,
+                message.value,
+                message.key,
+                headers=list(message.headers),
+                on_delivery=callback(number),
+                **{name: value for name, value in optional.items() if value is not None},
+            )
+        self.native.flush(TIMEOUT_S)
+        if errors:
+            raise refusal(errors[0])
         return [done[number] for number in range(len(messages))]
-
-    def begin(self) -> None:
-        with named_errors():
-            self.native.begin_transaction()
-
-    def commit(self) -> None:
-        with named_errors():
-            self.native.commit_transaction(TIMEOUT_S)
-
-    def abort(self) -> None:
-        with named_errors():
-            self.native.abort_transaction(TIMEOUT_S)
-
-    def send_offsets(self, offsets: Mapping[Spot, int], membership: Any) -> None:
-        with named_errors():
-            self.native.send_offsets_to_transaction(positions(offsets), membership, TIMEOUT_S)
 
     def close(self) -> None:
         self.native.purge()
-        with contextlib.suppress(ck.KafkaException, SystemError):  # a fenced producer has nothing to say but that
+        with contextlib.suppress(Refused):  # a fenced producer says nothing else
             self.native.flush(0)
 
 
-class ConfluentConsumer(Consumer):
+class Consumer(facade.Consumer):
     def __init__(self, config: dict[str, Any], group: str | None) -> None:
-        self.group = group
-        # One that is alone does not ask for committed offsets.
+        super().__init__(Native(ck.Consumer(config), named_errors()), group)
+        # A consumer without a group does not ask for committed offsets.
         self._start = ck.OFFSET_BEGINNING if group is None else ck.OFFSET_INVALID
-        self.native = ck.Consumer(config)
         self.member = GroupMember(self.native)
         self._ended: dict[Spot, int] = {}
         #: As of the last poll: asking while another thread polls would lock both up.
@@ -112,15 +92,13 @@ class ConfluentConsumer(Consumer):
 
     def poll(self, timeout_s: float = 0.05) -> list[Message]:
         found: list[Message] = []
-        with named_errors():
-            for message in self.member.poll(500, timeout_s):
-                spot = Spot(message.topic(), message.partition())
-                if message.error() is None:
-                    found.append(_message(message))
-                elif message.error().code() == ck.KafkaError._PARTITION_EOF:
-                    self._ended[spot] = message.offset()
-                else:
-                    raise ck.KafkaException(message.error())
+        for message in self.member.poll(500, timeout_s):
+            if message.error() is None:
+                found.append(_message(message))
+            elif message.error().code() == ck.KafkaError._PARTITION_EOF:
+                self._ended[Spot(message.topic(), message.partition())] = message.offset()
+            else:
+                raise refusal(message.error())
         self._assignment = {Spot(each.topic, each.partition) for each in self.native.assignment()}
         return found
 
@@ -131,8 +109,7 @@ class ConfluentConsumer(Consumer):
         return self._assignment
 
     def seek(self, spot: Spot, offset: int) -> None:
-        with named_errors():
-            self.native.seek(ck.TopicPartition(*spot, offset))
+        self.native.seek(ck.TopicPartition(*spot, offset))
         self._ended.pop(spot, None)
 
     def position(self, spot: Spot) -> int:
@@ -141,41 +118,34 @@ class ConfluentConsumer(Consumer):
         return max(found.offset, self._ended.get(spot, 0))
 
     def commit(self, offsets: Mapping[Spot, int] | None = None) -> None:
-        with named_errors():
-            given = {} if offsets is None else {"offsets": positions(offsets)}
-            for found in self.native.commit(asynchronous=False, **given):
-                if found.error is not None:
-                    raise ck.KafkaException(found.error)
+        given = {} if offsets is None else {"offsets": positions(offsets)}
+        for found in self.native.commit(asynchronous=False, **given):
+            if found.error is not None:
+                raise refusal(found.error)
 
     def committed(self, spot: Spot) -> int | None:
-        with named_errors():
-            (found,) = self.native.committed([ck.TopicPartition(*spot)], TIMEOUT_S)
-            if found.error is not None:
-                raise ck.KafkaException(found.error)
+        (found,) = self.native.committed([ck.TopicPartition(*spot)], TIMEOUT_S)
+        if found.error is not None:
+            raise refusal(found.error)
         return None if found.offset < 0 else found.offset
 
     def membership(self) -> Any:
         return self.member.metadata or self.native.consumer_group_metadata()
 
     def offsets_for_times(self, times: Mapping[Spot, int]) -> dict[Spot, int | None]:
-        with named_errors():
-            found = self.native.offsets_for_times(positions(times), TIMEOUT_S)
+        found = self.native.offsets_for_times(positions(times), TIMEOUT_S)
         return {Spot(f.topic, f.partition): None if f.offset < 0 else f.offset for f in found}
 
     def bounds(self, spot: Spot) -> tuple[int, int]:
-        with named_errors():
-            return self.native.get_watermark_offsets(ck.TopicPartition(*spot), TIMEOUT_S)
-
-    def close(self) -> None:
-        self.native.close()
+        return self.native.get_watermark_offsets(ck.TopicPartition(*spot), TIMEOUT_S)
 
 
-class Confluent(Client):
+class Confluent(facade.Client):
     name = "confluent"
     no_such_topic = ("_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PARTITION")
     assignors = ("range", "roundrobin", "cooperative-sticky")
 
-    def _open_producer(self, options: ProducerOptions) -> Producer:
+    def _open_producer(self, options: facade.ProducerOptions) -> Producer:
         config = {
             "bootstrap.servers": self.bootstrap,
             "compression.type": options.compression,
@@ -192,9 +162,9 @@ class Confluent(Client):
             del config["enable.idempotence"], config["message.timeout.ms"]
             config["transactional.id"] = options.transactional_id
             config["transaction.timeout.ms"] = options.transaction_timeout_ms
-        return ConfluentProducer(config)
+        return Producer(config)
 
-    def _open_consumer(self, options: ConsumerOptions) -> Consumer:
+    def _open_consumer(self, options: facade.ConsumerOptions) -> Consumer:
         config = {
             "bootstrap.servers": self.bootstrap,
             "group.id": options.group or "alone",
@@ -214,16 +184,12 @@ class Confluent(Client):
         }
         if options.instance_id is not None:
             config["group.instance.id"] = options.instance_id
-        consumer = ConfluentConsumer(config, options.group)
+        consumer = Consumer(config, options.group)
         if options.pattern is not None:
             consumer.member.subscribe(["^" + options.pattern])
         elif options.topics:
             consumer.member.subscribe(options.topics)
         return consumer
-
-
-def positions(offsets: Mapping[Spot, int]) -> list[Any]:
-    return [ck.TopicPartition(*spot, offset) for spot, offset in offsets.items()]
 
 
 def _message(found: Any) -> Message:

@@ -1,5 +1,6 @@
 """What the tests here share. A module of them says which client it tests: `CLIENT = Confluent`."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,23 +15,15 @@ from tests.conftest import unique
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Client]:
-    opened = request.module.CLIENT(bootstrap)
-    yield opened
-    opened.close()
+    with contextlib.closing(request.module.CLIENT(bootstrap)) as opened:
+        yield opened
 
 
 @pytest.fixture
 def open_client(bootstrap: str) -> Iterator[Callable[[str], Client]]:
     """Another client by its name."""
-    opened: list[Client] = []
-
-    def open_one(name: str) -> Client:
-        opened.append(CLIENTS[name](bootstrap))
-        return opened[-1]
-
-    yield open_one
-    for client in opened:
-        client.close()
+    with contextlib.ExitStack() as stack:
+        yield lambda name: stack.enter_context(contextlib.closing(CLIENTS[name](bootstrap)))
 
 
 @pytest.fixture(scope="session")
@@ -43,9 +36,8 @@ def strict_broker(start_broker: Callable[..., Ours], is_original: bool) -> Ours:
 
 @pytest.fixture
 def strict_client(request: pytest.FixtureRequest, strict_broker: Ours) -> Iterator[Client]:
-    opened = request.module.CLIENT(strict_broker.bootstrap)
-    yield opened
-    opened.close()
+    with contextlib.closing(request.module.CLIENT(strict_broker.bootstrap)) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -71,8 +71,23 @@ def refused(*codes: str) -> Iterator[None]:
     assert caught.value.code in codes
 
 
+class Native:
+    """An object of a client library. `wrap` makes of each of its methods one that waits and raises `Refused`."""
+
+    def __init__(self, target: Any, wrap: Callable[[Any], Any]) -> None:
+        self.unwrapped = target
+        self._wrap = wrap
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.unwrapped, name)
+        return self._wrap(found) if callable(found) else found
+
+
 class Producer(ABC):
     """Opened by `Client.producer`; a transactional one has already initialised its transactions."""
+
+    def __init__(self, native: Native) -> None:
+        self.native = native
 
     @abstractmethod
     def deliver(self, *messages: Message) -> list[Sent]:
@@ -81,18 +96,35 @@ class Producer(ABC):
     def put(self, topic: str, *values: bytes, partition: int | None = None) -> list[Sent]:
         return self.deliver(*(Message(topic, value, partition=partition) for value in values))
 
-    @abstractmethod
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        self.native.begin_transaction()
 
-    @abstractmethod
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        self.native.commit_transaction()
 
-    @abstractmethod
-    def abort(self) -> None: ...
+    def abort(self) -> None:
+        self.native.abort_transaction()
 
-    @abstractmethod
+    def transact(self, topic: str, *values: bytes, commit: bool = True) -> None:
+        """One transaction from its beginning to its end."""
+        self.begin()
+        self.put(topic, *values)
+        self.end(commit=commit)
+
+    def end(self, *, commit: bool) -> None:
+        if commit:
+            self.commit()
+        else:
+            self.abort()
+
     def send_offsets(self, offsets: Mapping[Spot, int], membership: Any) -> None:
         """Into the transaction, for the group that `Consumer.membership` tells of."""
+        self.native.send_offsets_to_transaction(self.positions(offsets), membership)
+
+    @staticmethod
+    @abstractmethod
+    def positions(offsets: Mapping[Spot, int]) -> Any:
+        """Offsets by partition in the client's own form."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -101,7 +133,9 @@ class Producer(ABC):
 class Consumer(ABC):
     """A consumer, in a group or alone."""
 
-    group: str | None
+    def __init__(self, native: Native, group: str | None) -> None:
+        self.native = native
+        self.group = group
 
     @abstractmethod
     def poll(self, timeout_s: float = POLL_S) -> list[Message]: ...
@@ -137,11 +171,11 @@ class Consumer(ABC):
     def bounds(self, spot: Spot) -> tuple[int, int]:
         """First offset and end: the last stable offset for a read_committed consumer."""
 
-    @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.native.close()
 
     def read(self, count: int) -> list[Message]:
-        """Exactly so many messages, unless more come in the last poll."""
+        """Poll until there are `count` messages. The last poll may bring more."""
         found: list[Message] = []
         wait_until(lambda: found.extend(self.poll()) or len(found) >= count, f"{count} messages are read")
         return found
@@ -250,7 +284,7 @@ class Client(ABC):
 
 
 def settle(consumers: Sequence[Consumer], is_settled: Callable[[], bool], what: str) -> list[Message]:
-    """Poll all of them at once, each in a thread as if in its own process, until it is so; gives what they read."""
+    """Poll all of them at once, each in a thread of its own, until `is_settled`. Gives what they read."""
     found: list[Message] = []
     over = threading.Event()
 

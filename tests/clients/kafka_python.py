@@ -12,17 +12,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from fencepost.errors import ErrorCode
-from tests.clients.facade import (
-    Client,
-    Consumer,
-    ConsumerOptions,
-    Message,
-    Producer,
-    ProducerOptions,
-    Refused,
-    Sent,
-    Spot,
-)
+from tests.clients import facade
+from tests.clients.facade import Message, Native, Refused, Sent, Spot
 
 TIMEOUT_S = 20.0
 QUICK = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "metrics_enabled": False}
@@ -48,124 +39,87 @@ def name_of(error: BaseException) -> str:
     return type(error).__name__ if number is None else ErrorCode(number).name
 
 
-class KafkaPythonProducer(Producer):
+def positions(offsets: Mapping[Spot, int]) -> dict[Any, Any]:
+    return {kafka.TopicPartition(*spot): kafka.OffsetAndMetadata(at, "", -1) for spot, at in offsets.items()}
+
+
+class Producer(facade.Producer):
+    positions = staticmethod(positions)
+
     def __init__(self, **config: Any) -> None:
-        self.native = kafka.KafkaProducer(**config)
+        super().__init__(Native(kafka.KafkaProducer(**config), named_errors()))
         if config.get("transactional_id"):
             try:
-                with named_errors():
-                    self.native.init_transactions()
+                self.native.init_transactions()
             except Refused:
                 self.close()
                 raise
 
     def deliver(self, *messages: Message) -> list[Sent]:
         with named_errors():
-            futures = [
-                self.native.send(
-                    message.topic,
-                    message.value,
-                    message.key,
-                    headers=list(message.headers),
-                    partition=message.partition,
-                    timestamp_ms=message.timestamp,
-                )
-                for message in messages
-            ]
-            found = [future.get(timeout=TIMEOUT_S) for future in futures]
+            found = [sent.get(timeout=TIMEOUT_S) for sent in [self.native.send(**fields_of(each)) for each in messages]]
         return [Sent(each.partition, each.offset, each.timestamp) for each in found]
 
-    def begin(self) -> None:
-        with named_errors():
-            self.native.begin_transaction()
-
-    def commit(self) -> None:
-        with named_errors():
-            self.native.commit_transaction()
-
-    def abort(self) -> None:
-        with named_errors():
-            self.native.abort_transaction()
-
-    def send_offsets(self, offsets: Mapping[Spot, int], membership: Any) -> None:
-        with named_errors():
-            self.native.send_offsets_to_transaction(positions(offsets), membership)
-
     def close(self) -> None:
-        with contextlib.suppress(kafka.errors.KafkaError):
+        with contextlib.suppress(Refused):
             self.native.close(timeout=2)
 
 
-class KafkaPythonConsumer(Consumer):
-    def __init__(self, group: str | None, *topics: str, pattern: str | None, **config: Any) -> None:
-        self.group = group
-        self.native = kafka.KafkaConsumer(group_id=group, **config)
-        if pattern is not None:
-            self.native.subscribe(pattern=pattern)
-        elif topics:
-            self.native.subscribe(topics)
-            # Else it may join before it knows the partitions, assign none of them, and join again.
-            self.native.topics()
+class Consumer(facade.Consumer):
+    """aiokafka's consumer has nearly the same methods: its adapter inherits these."""
 
-    def poll(self, timeout_s: float = 0.05) -> list[Message]:
+    partition: Any = kafka.TopicPartition
+    positions = staticmethod(positions)
+
+    def poll(self, timeout_s: float = facade.POLL_S) -> list[Message]:
         coordinator = self.native._coordinator
         if coordinator.rejoining:
             # A poll that ends amid a join may forget that it was joining, and the join is never finished.
             coordinator.request_rejoin()
-        with named_errors():
-            found = self.native.poll(int(timeout_s * 1000))
-        return [message_of(each) for batch in found.values() for each in batch]
+        return messages_of(self.native.poll(int(timeout_s * 1000)))
 
     def assign(self, spots: Iterable[Spot]) -> None:
-        self.native.assign([kafka.TopicPartition(*spot) for spot in spots])
+        self.native.assign([self.partition(*spot) for spot in spots])
 
     def assignment(self) -> set[Spot]:
         return {Spot(*found) for found in self.native.assignment()}
 
     def seek(self, spot: Spot, offset: int) -> None:
-        self.native.seek(kafka.TopicPartition(*spot), offset)
+        self.native.seek(self.partition(*spot), offset)
 
     def position(self, spot: Spot) -> int:
-        with named_errors():
-            return self.native.position(kafka.TopicPartition(*spot)) or 0
+        return self.native.position(self.partition(*spot)) or 0
 
     def commit(self, offsets: Mapping[Spot, int] | None = None) -> None:
-        with named_errors():
-            self.native.commit(None if offsets is None else positions(offsets), timeout_ms=TIMEOUT_S * 1000)
+        self.native.commit(None if offsets is None else self.positions(offsets))
 
     def committed(self, spot: Spot) -> int | None:
-        with named_errors():
-            return self.native.committed(kafka.TopicPartition(*spot), timeout_ms=TIMEOUT_S * 1000)
+        return self.native.committed(self.partition(*spot))
 
     def membership(self) -> Any:
         return self.native.group_metadata()
 
     def offsets_for_times(self, times: Mapping[Spot, int]) -> dict[Spot, int | None]:
-        with named_errors():
-            found = self.native.offsets_for_times({kafka.TopicPartition(*spot): at for spot, at in times.items()})
+        found = self.native.offsets_for_times({self.partition(*spot): at for spot, at in times.items()})
         return {Spot(*spot): None if each is None else each.offset for spot, each in found.items()}
 
     def bounds(self, spot: Spot) -> tuple[int, int]:
-        partition = kafka.TopicPartition(*spot)
-        with named_errors():
-            first = self.native.beginning_offsets([partition])[partition]
-            return first, self.native.end_offsets([partition])[partition]
-
-    def close(self) -> None:
-        self.native.close()
+        partition = self.partition(*spot)
+        first = self.native.beginning_offsets([partition])[partition]
+        return first, self.native.end_offsets([partition])[partition]
 
 
-class KafkaPython(Client):
+class KafkaPython(facade.Client):
     name = "kafka-python"
     no_such_topic = ("KafkaTimeoutError", "UNKNOWN_TOPIC_OR_PARTITION")
     writes_null_headers = False
     writes_empty_records = False
     assignors = ("range", "roundrobin", "cooperative-sticky")
 
-    def _open_producer(self, options: ProducerOptions) -> Producer:
+    def _open_producer(self, options: facade.ProducerOptions) -> Producer:
         compression = options.compression
         idempotence = {"transactional_id": options.transactional_id} if options.transactional_id else {}
-        return KafkaPythonProducer(
+        return Producer(
             bootstrap_servers=self.bootstrap,
             compression_type=None if compression == "none" else compression,
             acks=options.acks if options.acks == "all" else int(options.acks),
@@ -178,23 +132,21 @@ class KafkaPython(Client):
             **QUICK,
         )
 
-    def _open_consumer(self, options: ConsumerOptions) -> Consumer:
-        return KafkaPythonConsumer(
-            options.group,
-            *options.topics,
-            pattern=options.pattern,
-            **consumer_settings(self.bootstrap, options, ASSIGNORS),
-            **QUICK,
-        )
+    def _open_consumer(self, options: facade.ConsumerOptions) -> Consumer:
+        native = kafka.KafkaConsumer(**consumer_settings(self.bootstrap, options, ASSIGNORS), **QUICK)
+        if options.pattern is not None:
+            native.subscribe(pattern=options.pattern)
+        elif options.topics:
+            native.subscribe(options.topics)
+            # Else it may join before it knows the partitions, assign none of them, and join again.
+            native.topics()
+        return Consumer(Native(native, named_errors()), options.group)
 
 
-def positions(offsets: Mapping[Spot, int]) -> dict[Any, Any]:
-    return {kafka.TopicPartition(*spot): kafka.OffsetAndMetadata(at, "", -1) for spot, at in offsets.items()}
-
-
-def consumer_settings(bootstrap: str, options: ConsumerOptions, assignors: Mapping[str, Any]) -> dict[str, Any]:
+def consumer_settings(bootstrap: str, options: facade.ConsumerOptions, assignors: Mapping[str, Any]) -> dict[str, Any]:
     """As kafka-python and aiokafka name them."""
     return {
+        "group_id": options.group,
         "bootstrap_servers": bootstrap,
         "isolation_level": options.isolation,
         "auto_offset_reset": options.reset,
@@ -210,14 +162,31 @@ def consumer_settings(bootstrap: str, options: ConsumerOptions, assignors: Mappi
     }
 
 
-def message_of(found: Any) -> Message:
-    return Message(
-        topic=found.topic,
-        value=found.value,
-        key=found.key,
-        headers=tuple(found.headers),
-        partition=found.partition,
-        timestamp=found.timestamp,
-        timestamp_type=found.timestamp_type,
-        offset=found.offset,
-    )
+def fields_of(message: Message) -> dict[str, Any]:
+    """A message as the `send` of both takes it."""
+    return {
+        "topic": message.topic,
+        "value": message.value,
+        "key": message.key,
+        "headers": list(message.headers),
+        "partition": message.partition,
+        "timestamp_ms": message.timestamp,
+    }
+
+
+def messages_of(polled: Mapping[Any, list[Any]]) -> list[Message]:
+    """What both give to a poll: records by partition."""
+    return [
+        Message(
+            topic=found.topic,
+            value=found.value,
+            key=found.key,
+            headers=tuple(found.headers),
+            partition=found.partition,
+            timestamp=found.timestamp,
+            timestamp_type=found.timestamp_type,
+            offset=found.offset,
+        )
+        for batch in polled.values()
+        for found in batch
+    ]

@@ -11,13 +11,11 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import InvalidPartitionsError
 
 from tests.clients.aio import Aio
-from tests.clients.behaviour.every_client import *  # noqa: F403 - tests, which pytest finds here
+from tests.clients.behaviour import *  # noqa: F403 - tests, which pytest finds here
 from tests.clients.facade import Client, Spot
-from tests.conftest import unique
+from tests.conftest import MakeTopic, unique
 
 CLIENT = Aio
-
-MakeTopic = Callable[..., str]
 
 
 class ChangedMyMind(Exception): ...

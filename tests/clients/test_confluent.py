@@ -1,15 +1,11 @@
 """confluent-kafka (librdkafka): the behaviours that all clients share, and its admin client."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
-import pytest
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ElectionType,
-    IsolationLevel,
     TopicCollection,
     TopicPartition,
 )
@@ -21,18 +17,15 @@ from confluent_kafka.admin import (
     ConfigSource,
     NewPartitions,
     NewTopic,
-    OffsetSpec,
     ResourceType,
 )
 
-from tests.clients.behaviour.every_client import *  # noqa: F403 - tests, which pytest finds here
+from tests.clients.behaviour import *  # noqa: F403 - tests, which pytest finds here
 from tests.clients.confluent import Confluent, named_errors
 from tests.clients.facade import Client, Message, Spot, refused
-from tests.conftest import WAIT_TIMEOUT_S, unique, wait_until
+from tests.conftest import WAIT_TIMEOUT_S, MakeTopic, unique, wait_until
 
 CLIENT = Confluent
-
-MakeTopic = Callable[..., str]
 
 
 def result_of(futures: dict[Any, Any]) -> Any:
@@ -40,12 +33,6 @@ def result_of(futures: dict[Any, Any]) -> Any:
     (future,) = futures.values()
     with named_errors():
         return future.result(WAIT_TIMEOUT_S)
-
-
-def create(admin: AdminClient, *arguments: Any, validate_only: bool = False, **options: Any) -> str:
-    new = NewTopic(*arguments, **options)
-    result_of(admin.create_topics([new], operation_timeout=10, validate_only=validate_only))
-    return new.topic
 
 
 def config_of(admin: AdminClient, name: str) -> dict[str, ConfigEntry]:
@@ -62,8 +49,9 @@ def partitions_of(admin: AdminClient, name: str) -> int:
 
 
 class TestTopicAdmin:
-    def test_a_new_topic_has_the_partitions_and_the_settings_asked_for(self, admin: AdminClient) -> None:
-        name = create(admin, unique("made"), 3, 1, config={"retention.ms": "1234567", "cleanup.policy": "compact"})
+    def test_topics_are_created_with_settings_described_grown_and_deleted(self, admin: AdminClient) -> None:
+        name, settings = unique("made"), {"retention.ms": "1234567", "cleanup.policy": "compact"}
+        result_of(admin.create_topics([NewTopic(name, 3, 1, config=settings)], operation_timeout=10))
         described = result_of(admin.describe_topics(TopicCollection([name])))
         assert [p.id for p in described.partitions] == [0, 1, 2]
         assert all(p.leader is not None and len(p.replicas) == len(p.isr) == 1 for p in described.partitions)
@@ -71,57 +59,15 @@ class TestTopicAdmin:
         config = config_of(admin, name)
         assert config["retention.ms"].value == "1234567"
         assert config["cleanup.policy"].value == "compact"
-
-    def test_validating_creates_nothing(self, admin: AdminClient) -> None:
-        name = create(admin, unique("made"), 1, 1, validate_only=True)
-        assert name not in admin.list_topics(timeout=WAIT_TIMEOUT_S).topics
-
-    def test_a_topic_can_be_placed_on_brokers_by_hand(self, admin: AdminClient) -> None:
-        node = next(iter(admin.list_topics(timeout=WAIT_TIMEOUT_S).brokers))
-        name = create(admin, unique("placed"), 2, replica_assignment=[[node], [node]])
-        wait_until(lambda: partitions_of(admin, name) == 2, "it has two partitions")
-        with refused("INVALID_REPLICA_ASSIGNMENT"):
-            create(admin, unique("placed"), 1, replica_assignment=[[node + 77]])
-
-    def test_a_topic_that_cannot_be_is_refused(self, admin: AdminClient, topic: MakeTopic) -> None:
-        name = topic()
-        with refused("TOPIC_ALREADY_EXISTS"):
-            create(admin, name, 1, 1)
-        for bad in ("no spaces", "..", "a/b", "x" * 250):
-            with refused("INVALID_TOPIC_EXCEPTION"):
-                create(admin, bad, 1, 1)
-        with refused("INVALID_REPLICATION_FACTOR"):
-            create(admin, unique("made"), 1, 3)
-        with refused("INVALID_CONFIG"):
-            create(admin, unique("made"), 1, 1, config={"no.such.setting": "1"})
-        with refused("INVALID_CONFIG"):
-            create(admin, unique("made"), 1, 1, config={"retention.ms": "soon"})
-
-    def test_names_that_differ_in_dots_and_underscores_only_collide(self, admin: AdminClient, topic: MakeTopic) -> None:
-        name = topic(prefix="with.dot")
-        with refused("INVALID_TOPIC_EXCEPTION"):
-            create(admin, name.replace(".", "_"), 1, 1)
-
-    def test_a_deleted_topic_is_gone(self, admin: AdminClient, topic: MakeTopic) -> None:
-        name = topic()
-        result_of(admin.delete_topics([name]))
-        wait_until(lambda: name not in admin.list_topics(timeout=WAIT_TIMEOUT_S).topics, "it is gone")
-        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
-            result_of(admin.delete_topics([name]))
-        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
-            result_of(admin.describe_topics(TopicCollection([name])))
-
-    def test_partitions_can_be_added_but_not_taken_away(self, admin: AdminClient, topic: MakeTopic) -> None:
-        name = topic(partitions=2)
         result_of(admin.create_partitions([NewPartitions(name, 5)]))
         wait_until(lambda: partitions_of(admin, name) == 5, "there are five")
-        for count in (5, 3):
-            with refused("INVALID_PARTITIONS"):
-                result_of(admin.create_partitions([NewPartitions(name, count)]))
-        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
-            result_of(admin.create_partitions([NewPartitions(unique("unknown"), 2)]))
-        result_of(admin.create_partitions([NewPartitions(name, 9)], validate_only=True))
-        assert partitions_of(admin, name) == 5
+        with refused("INVALID_PARTITIONS"):
+            result_of(admin.create_partitions([NewPartitions(name, 3)]))
+        result_of(admin.delete_topics([name]))
+        wait_until(lambda: name not in admin.list_topics(timeout=WAIT_TIMEOUT_S).topics, "it is gone")
+        for asked in (admin.delete_topics([name]), admin.describe_topics(TopicCollection([name]))):
+            with refused("UNKNOWN_TOPIC_OR_PARTITION"):
+                result_of(asked)
 
     def test_settings_are_described_with_their_source(self, admin: AdminClient, topic: MakeTopic) -> None:
         config = config_of(admin, topic(config={"segment.bytes": 2_000_000}))
@@ -131,13 +77,6 @@ class TestTopicAdmin:
         assert config["retention.ms"].value == "604800000"
         assert {"cleanup.policy", "max.message.bytes", "min.insync.replicas", "compression.type"} <= config.keys()
         assert not any(entry.is_read_only or entry.is_sensitive for entry in config.values())
-
-    def test_segments_below_a_mebibyte_are_refused(self, admin: AdminClient, topic: MakeTopic) -> None:
-        with refused("INVALID_CONFIG"):
-            result_of(admin.create_topics([NewTopic(unique("topic"), 1, 1, config={"segment.bytes": "1048575"})]))
-        name = topic(config={"segment.bytes": 1_048_576})
-        with refused("INVALID_CONFIG"):
-            alter(admin, name, "segment.bytes", "1000", AlterConfigOpType.SET)
 
     def test_the_only_replica_is_enough_for_any_minimum(self, topic: MakeTopic, client: Client) -> None:
         name = topic(config={"min.insync.replicas": 2})
@@ -151,10 +90,6 @@ class TestTopicAdmin:
         assert config["auto.create.topics.enable"].value == "true"
         assert config["node.id"].is_read_only
         assert config["node.id"].value == str(node)
-
-    def test_describing_the_settings_of_an_unknown_topic_is_refused(self, admin: AdminClient) -> None:
-        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
-            config_of(admin, unique("unknown"))
 
     def test_settings_are_set_appended_subtracted_and_deleted_one_by_one(
         self, admin: AdminClient, topic: MakeTopic
@@ -170,18 +105,6 @@ class TestTopicAdmin:
         assert config_of(admin, name)["max.message.bytes"].value == "5000"
         with refused("INVALID_CONFIG"):
             alter(admin, name, "max.message.bytes", "many", AlterConfigOpType.SET)
-        with refused("INVALID_CONFIG"):
-            alter(admin, name, "no.such.setting", "1", AlterConfigOpType.SET)
-        with refused("UNKNOWN_TOPIC_OR_PARTITION"):
-            alter(admin, unique("unknown"), "retention.ms", "1", AlterConfigOpType.SET)
-
-    @pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
-    def test_altering_all_settings_at_once_resets_those_left_out(self, admin: AdminClient, topic: MakeTopic) -> None:
-        name = topic(config={"retention.ms": 1000})
-        resource = ConfigResource(ResourceType.TOPIC, name, set_config={"segment.bytes": "3000000"})
-        result_of(admin.alter_configs([resource]))
-        wait_until(lambda: config_of(admin, name)["segment.bytes"].value == "3000000", "it is set")
-        assert config_of(admin, name)["retention.ms"].is_default
 
     def test_a_setting_takes_effect_at_once(self, admin: AdminClient, topic: MakeTopic, client: Client) -> None:
         name = topic()
@@ -216,35 +139,6 @@ class TestTopicAdmin:
         result_of(admin.delete_records([TopicPartition(name, 0, 7)]))
         consumer.seek(Spot(name, 0), 2)
         assert [m.offset for m in consumer.read(3)] == [7, 8, 9]
-
-    def test_offsets_are_listed_by_every_way_to_ask(self, admin: AdminClient, topic: MakeTopic, client: Client) -> None:
-        name, base = topic(), int(time.time() * 1000) - 10_000
-        producer = client.producer()
-        for at in (0, 5000, 2000):
-            producer.deliver(Message(name, b"v", timestamp=base + at))
-        asked = {
-            0: OffsetSpec.earliest(),
-            3: OffsetSpec.latest(),
-            1: OffsetSpec.max_timestamp(),
-            2: OffsetSpec.for_timestamp(base + 5001),
-        }
-        found = {
-            number: result_of(admin.list_offsets({TopicPartition(name, 0): spec})) for number, spec in asked.items()
-        }
-        assert [found[number].offset for number in (0, 3, 1)] == [0, 3, 1]
-        assert found[1].timestamp == base + 5000
-        assert found[2].offset == -1  # no record is that late
-
-    def test_the_end_depends_on_the_isolation_level(self, admin: AdminClient, topic: MakeTopic, client: Client) -> None:
-        name = topic()
-        producer = client.producer(transactional_id=unique("tx"))
-        producer.begin()
-        producer.put(name, b"a")
-        spot = TopicPartition(name, 0)
-        for level, end in ((IsolationLevel.READ_COMMITTED, 0), (IsolationLevel.READ_UNCOMMITTED, 1)):
-            found = result_of(admin.list_offsets({spot: OffsetSpec.latest()}, isolation_level=level))
-            assert found.offset == end
-        producer.abort()
 
 
 class TestGroupAdmin:

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import kafka.errors
@@ -18,14 +18,12 @@ from kafka.admin import (
 )
 from kafka.protocol.consumer import IsolationLevel
 
-from tests.clients.behaviour.every_client import *  # noqa: F403 - tests, which pytest finds here
+from tests.clients.behaviour import *  # noqa: F403 - tests, which pytest finds here
 from tests.clients.facade import Client, Message, Spot, refused
 from tests.clients.kafka_python import KafkaPython, named_errors
-from tests.conftest import unique, wait_until
+from tests.conftest import MakeTopic, unique, wait_until
 
 CLIENT = KafkaPython
-
-MakeTopic = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +35,7 @@ def manager(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 
 class TestTopicAdmin:
-    def test_topics_are_created_described_and_deleted(self, manager: KafkaAdminClient) -> None:
+    def test_topics_are_created_described_grown_and_deleted(self, manager: KafkaAdminClient) -> None:
         name = unique("made")
         manager.create_topics(
             {name: {"num_partitions": 3, "replication_factor": 1, "configs": {"retention.ms": "5000"}}},
@@ -46,6 +44,10 @@ class TestTopicAdmin:
         (described,) = manager.describe_topics([name])
         assert sorted(p["partition_index"] for p in described["partitions"]) == [0, 1, 2]
         assert name in manager.list_topics()
+        manager.create_partitions({name: 5})
+        wait_until(lambda: len(manager.describe_topics([name])[0]["partitions"]) == 5, "there are five")
+        with refused("INVALID_PARTITIONS"), named_errors():
+            manager.create_partitions({name: 2})
         manager.delete_topics([name])
         wait_until(lambda: name not in manager.list_topics(), "it is gone")
 
@@ -64,17 +66,6 @@ class TestTopicAdmin:
         wait_until(lambda: name not in manager.list_topics(), "it is gone")
         with refused("UNKNOWN_TOPIC_ID"), named_errors():
             manager.delete_topics([topic_id])
-
-    def test_a_topic_of_no_partitions_is_refused(self, manager: KafkaAdminClient) -> None:
-        with refused("INVALID_PARTITIONS"), named_errors():
-            manager.create_topics({unique("made"): {"num_partitions": 0, "replication_factor": 1}})
-
-    def test_partitions_are_added(self, manager: KafkaAdminClient, topic: MakeTopic) -> None:
-        name = topic()
-        manager.create_partitions({name: 3})
-        wait_until(lambda: len(manager.describe_topics([name])[0]["partitions"]) == 3, "there are three")
-        with refused("INVALID_PARTITIONS"), named_errors():
-            manager.create_partitions({name: 2})
 
     def test_partitions_are_described_page_by_page(self, manager: KafkaAdminClient, topic: MakeTopic) -> None:
         name = topic(partitions=5)
@@ -97,19 +88,13 @@ class TestTopicAdmin:
         answer = manager.alter_configs([ConfigResource("TOPIC", name, {"retention.ms": "777", "segment.ms": "99999"})])
         assert answer == {"topic": {name: "OK"}}
         wait_until(lambda: modified() == {"retention.ms": "777", "segment.ms": "99999"}, "both are set")
-        manager.reset_configs([ConfigResource("TOPIC", name, {"retention.ms": None})])
-        wait_until(lambda: modified() == {"segment.ms": "99999"}, "one is reset")
-
-    def test_a_setting_is_described_with_the_settings_behind_it(
-        self, manager: KafkaAdminClient, topic: MakeTopic
-    ) -> None:
-        name = topic(config={"retention.ms": 777})
         found = manager.describe_configs(
             [ConfigResource("TOPIC", name, ["retention.ms"])], include_synonyms=True, config_filter="all"
         )
-        entry = found["topic"][name]["retention.ms"]
-        assert entry["value"] == "777"
-        assert next(synonym["name"] for synonym in entry["synonyms"]) == "retention.ms"
+        synonyms = found["topic"][name]["retention.ms"]["synonyms"]
+        assert next(synonym["name"] for synonym in synonyms) == "retention.ms"
+        manager.reset_configs([ConfigResource("TOPIC", name, {"retention.ms": None})])
+        wait_until(lambda: modified() == {"segment.ms": "99999"}, "one is reset")
 
     def test_records_are_deleted(self, manager: KafkaAdminClient, topic: MakeTopic, client: Client) -> None:
         name = topic()

@@ -1,6 +1,5 @@
 """Clients of other days: the same libraries, told to speak as they did to brokers of long ago."""
 
-from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka as ck
@@ -10,11 +9,9 @@ import pytest
 from tests.clients.confluent import QUICK, named_errors
 from tests.clients.facade import Client
 from tests.clients.kafka_python import KafkaPython
-from tests.conftest import WAIT_TIMEOUT_S, unique, wait_until
+from tests.conftest import WAIT_TIMEOUT_S, MakeTopic, unique, wait_until
 
 CLIENT = KafkaPython
-
-MakeTopic = Callable[..., str]
 
 
 class TestKafkaPython:

@@ -1,5 +1,6 @@
 """Groups by hand: the classic protocol in every version, and what is refused to whom."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,22 +8,13 @@ import pytest
 
 from tests.clients.raw import Key, Wire, errors
 from tests.clients.raw_groups import SUBSCRIPTION, Member
-from tests.conftest import unique, wait_until
-
-MakeTopic = Callable[..., str]
+from tests.conftest import MakeTopic, unique, wait_until
 
 
 @pytest.fixture
 def open_wire(bootstrap: str) -> Iterator[Callable[[], Wire]]:
-    opened: list[Wire] = []
-
-    def open_one() -> Wire:
-        opened.append(Wire(bootstrap))
-        return opened[-1]
-
-    yield open_one
-    for wire in opened:
-        wire.close()
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(Wire(bootstrap))
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from fencepost.client.connection import Pending
+from fencepost.client.raw import Session
 from fencepost.wire import messages
 from tests.clients.raw import Key, Wire, batch, errors
 from tests.clients.raw_records import fetch_fields
 from tests.clients.raw_transactions import settled
-from tests.conftest import unique
-
-MakeTopic = Callable[..., str]
+from tests.conftest import MakeTopic, unique
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
@@ -35,22 +34,28 @@ class World:
     topic: str
     topic_id: bytes
     node_id: int
-    producer: tuple[int, int]
-    transactional_id: str
+    session: Session
     group: str
+
+    def topics(self, **inside: Any) -> list[dict[str, Any]]:
+        return [{"name": self.topic, **inside}]
+
+    def topics_and_ids(self, **inside: Any) -> list[dict[str, Any]]:
+        return self.topics(topic_id=self.topic_id, **inside)
+
+    def resources(self, **inside: Any) -> list[dict[str, Any]]:
+        return [{"resource_type": TOPIC_RESOURCE, "resource_name": self.topic, **inside}]
 
 
 @pytest.fixture
 def world(wire: Wire, topic: MakeTopic) -> World:
     name, transactional_id = topic(partitions=2), unique("tx")
     metadata = wire.call(Key.METADATA, 12, topics=[{"name": name}])
-    producer = settled(wire, transactional_id)
     return World(
         topic=name,
         topic_id=metadata.topics[0].topic_id.bytes,
         node_id=metadata.brokers[0].node_id,
-        producer=producer,
-        transactional_id=transactional_id,
+        session=Session(*settled(wire, transactional_id), transactional_id),
         group=unique("group"),
     )
 
@@ -61,44 +66,24 @@ REQUESTS: dict[str, Request] = {
     "produce": lambda w: {
         "acks": -1,
         "timeout_ms": 5000,
-        "topic_data": [
-            {"name": w.topic, "topic_id": w.topic_id, "partition_data": [{"index": 0, "records": batch(b"v")}]}
-        ],
+        "topic_data": w.topics_and_ids(partition_data=[{"index": 0, "records": batch(b"v")}]),
     },
-    "fetch": lambda w: {
-        "max_bytes": 1 << 20,
-        "topics": [
-            {
-                "topic": w.topic,
-                "topic_id": w.topic_id,
-                "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}],
-            }
-        ],
-    },
+    "fetch": lambda w: fetch_fields({w.topic: {0: 0}}, topic_ids={w.topic: w.topic_id}),
     "list_offsets": lambda w: {
         "replica_id": -1,
-        "topics": [{"name": w.topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}],
+        "topics": w.topics(partitions=[{"partition_index": 0, "timestamp": -1}]),
     },
-    "metadata": lambda w: {"topics": [{"name": w.topic}]},
+    "metadata": lambda w: {"topics": w.topics()},
     "offset_commit": lambda w: {
         "group_id": w.group,
-        "topics": [
-            {
-                "name": w.topic,
-                "topic_id": w.topic_id,
-                "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": "note"}],
-            }
-        ],
+        "topics": w.topics_and_ids(
+            partitions=[{"partition_index": 0, "committed_offset": 1, "committed_metadata": "note"}]
+        ),
     },
     "offset_fetch": lambda w: {
         "group_id": w.group,
-        "topics": [{"name": w.topic, "partition_indexes": [0]}],
-        "groups": [
-            {
-                "group_id": w.group,
-                "topics": [{"name": w.topic, "topic_id": w.topic_id, "partition_indexes": [0]}],
-            }
-        ],
+        "topics": w.topics(partition_indexes=[0]),
+        "groups": [{"group_id": w.group, "topics": w.topics_and_ids(partition_indexes=[0])}],
     },
     "find_coordinator": lambda w: {"key": w.group, "coordinator_keys": [w.group, w.group + "2"]},
     "join_group": lambda w: {
@@ -137,7 +122,7 @@ REQUESTS: dict[str, Request] = {
         "timeout_ms": 5000,
     },
     "delete_records": lambda w: {
-        "topics": [{"name": w.topic, "partitions": [{"partition_index": 1, "offset": -1}]}],
+        "topics": w.topics(partitions=[{"partition_index": 1, "offset": -1}]),
         "timeout_ms": 5000,
     },
     "init_producer_id": lambda w: {"transactional_id": None, "transaction_timeout_ms": 1000},
@@ -146,96 +131,53 @@ REQUESTS: dict[str, Request] = {
         "topics": [{"topic": w.topic, "partitions": [{"partition": 0, "leader_epoch": 0}]}],
     },
     "add_partitions_to_txn": lambda w: {
-        "v3_and_below_transactional_id": w.transactional_id,
-        "v3_and_below_producer_id": w.producer[0],
-        "v3_and_below_producer_epoch": w.producer[1],
-        "v3_and_below_topics": [{"name": w.topic, "partitions": [0]}],
-        "transactions": [
-            {
-                "transactional_id": w.transactional_id,
-                "producer_id": w.producer[0],
-                "producer_epoch": w.producer[1],
-                "topics": [{"name": w.topic, "partitions": [0]}],
-            }
-        ],
+        **{f"v3_and_below_{name}": value for name, value in w.session.fields.items()},
+        "v3_and_below_topics": w.topics(partitions=[0]),
+        "transactions": [{**w.session.fields, "topics": w.topics(partitions=[0])}],
     },
-    "add_offsets_to_txn": lambda w: {
-        "transactional_id": w.transactional_id,
-        "producer_id": w.producer[0],
-        "producer_epoch": w.producer[1],
-        "group_id": w.group,
-    },
-    "end_txn": lambda w: {
-        "transactional_id": w.transactional_id,
-        "producer_id": w.producer[0],
-        "producer_epoch": w.producer[1],
-        "committed": True,
-    },
+    "add_offsets_to_txn": lambda w: {**w.session.fields, "group_id": w.group},
+    "end_txn": lambda w: {**w.session.fields, "committed": True},
     "write_txn_markers": lambda w: {"markers": []},
     "txn_offset_commit": lambda w: {
-        "transactional_id": w.transactional_id,
+        **w.session.fields,
         "group_id": w.group,
-        "producer_id": w.producer[0],
-        "producer_epoch": w.producer[1],
-        "topics": [
-            {
-                "name": w.topic,
-                "partitions": [{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}],
-            }
-        ],
+        "topics": w.topics(partitions=[{"partition_index": 0, "committed_offset": 1, "committed_metadata": None}]),
     },
     "describe_acls": lambda w: {"resource_type_filter": 1, "operation": 1, "permission_type": 1},
     "describe_configs": lambda w: {
         "resources": [
-            {"resource_type": TOPIC_RESOURCE, "resource_name": w.topic, "configuration_keys": None},
+            *w.resources(configuration_keys=None),
             {"resource_type": BROKER_RESOURCE, "resource_name": str(w.node_id), "configuration_keys": None},
         ],
         "include_synonyms": True,
         "include_documentation": True,
     },
-    "alter_configs": lambda w: {
-        "resources": [
-            {
-                "resource_type": TOPIC_RESOURCE,
-                "resource_name": w.topic,
-                "configs": [{"name": "retention.ms", "value": "1000000"}],
-            }
-        ]
-    },
+    "alter_configs": lambda w: {"resources": w.resources(configs=[{"name": "retention.ms", "value": "1000000"}])},
     "alter_replica_log_dirs": lambda w: {"dirs": []},
     "describe_log_dirs": lambda w: {"topics": [{"topic": w.topic, "partitions": [0, 1]}]},
     "create_partitions": lambda w: {
-        "topics": [{"name": w.topic, "count": 3, "assignments": None}],
+        "topics": w.topics(count=3, assignments=None),
         "timeout_ms": 5000,
         "validate_only": True,
     },
     "delete_groups": lambda w: {"groups_names": [unique("unknown")]},
     "elect_leaders": lambda w: {"topic_partitions": [{"topic": w.topic, "partitions": [0]}], "timeout_ms": 5000},
     "incremental_alter_configs": lambda w: {
-        "resources": [
-            {
-                "resource_type": TOPIC_RESOURCE,
-                "resource_name": w.topic,
-                "configs": [{"name": "retention.ms", "config_operation": 0, "value": "1000000"}],
-            }
-        ]
+        "resources": w.resources(configs=[{"name": "retention.ms", "config_operation": 0, "value": "1000000"}])
     },
     "alter_partition_reassignments": lambda w: {"topics": [], "timeout_ms": 5000},
     "list_partition_reassignments": lambda w: {"topics": None, "timeout_ms": 5000},
-    "offset_delete": lambda w: {
-        "group_id": unique("unknown"),
-        "topics": [{"name": w.topic, "partitions": [{"partition_index": 0}]}],
-    },
+    "offset_delete": lambda w: {"group_id": unique("unknown"), "topics": w.topics(partitions=[{"partition_index": 0}])},
     "describe_quorum": lambda w: {
         "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
     },
     "update_features": lambda w: {"feature_updates": [], "timeout_ms": 5000},
     "describe_cluster": lambda w: {"include_cluster_authorized_operations": True},
-    "describe_producers": lambda w: {"topics": [{"name": w.topic, "partition_indexes": [0]}]},
-    "describe_transactions": lambda w: {"transactional_ids": [w.transactional_id]},
+    "describe_producers": lambda w: {"topics": w.topics(partition_indexes=[0])},
+    "describe_transactions": lambda w: {"transactional_ids": [w.session.transactional_id]},
     "list_transactions": lambda w: {},
     "list_config_resources": lambda w: {},
-    "describe_topic_partitions": lambda w: {"topics": [{"name": w.topic}]},
+    "describe_topic_partitions": lambda w: {"topics": w.topics()},
 }
 
 #: What must have been asked before.

@@ -2,16 +2,13 @@
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
 from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import NOWHERE, ask_fetch, fetch, fetch_fields, id_of, produce
-from tests.conftest import unique
-
-MakeTopic = Callable[..., str]
+from tests.conftest import MakeTopic, unique
 
 
 class TestProduce:
@@ -239,20 +236,8 @@ class TestFetchSessions:
         (told,) = second.responses
         assert told.topic_id.bytes == topic_ids[two]
 
-    def test_a_session_out_of_step_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
-        first = ask_fetch(wire, 12, {topic(): {0: 0}}, session=(0, 0))
-        answer = ask_fetch(wire, 12, {}, session=(first.session_id, 7))
-        assert errors(answer) == {"INVALID_FETCH_SESSION_EPOCH"}
-
     def test_an_unknown_session_is_refused(self, wire: Wire) -> None:
         assert errors(ask_fetch(wire, 12, {}, session=(123_456_789, 1))) == {"FETCH_SESSION_ID_NOT_FOUND"}
-
-    def test_a_closed_session_is_gone(self, wire: Wire, topic: MakeTopic) -> None:
-        name = topic()
-        first = ask_fetch(wire, 12, {name: {0: 0}}, session=(0, 0))
-        closing = ask_fetch(wire, 12, {name: {0: 0}}, session=(first.session_id, -1))
-        assert errors(closing) == set()
-        assert errors(ask_fetch(wire, 12, {}, session=(first.session_id, 1))) == {"FETCH_SESSION_ID_NOT_FOUND"}
 
     def test_a_deleted_topic_in_a_session_is_told(self, wire: Wire, topic: MakeTopic) -> None:
         name = topic()

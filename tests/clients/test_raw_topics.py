@@ -1,20 +1,11 @@
 """Topics by hand: what Metadata, CreateTopics and their kin tell, and the rebalances that clients do not wait for."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from tests.clients.raw import Key, Wire, batch, errors
 from tests.clients.raw_groups import Member
 from tests.clients.raw_records import NOWHERE, id_of, produce
-from tests.conftest import unique, wait_until
-
-MakeTopic = Callable[..., str]
-
-
-def new(name: str, **options: Any) -> dict[str, Any]:
-    return {"name": name, "num_partitions": 1, "replication_factor": 1, **options}
+from tests.conftest import MakeTopic, unique, wait_until
 
 
 class TestMetadata:
@@ -71,89 +62,6 @@ class TestMetadata:
     def test_no_client_writes_to_an_internal_topic(self, wire: Wire, offsets_topic: str) -> None:
         found = produce(wire, offsets_topic, batch(b"v", key=b"k"))
         assert errors(found) == {"INVALID_TOPIC_EXCEPTION"}
-
-
-class TestCreating:
-    def test_the_answer_tells_what_was_created(self, wire: Wire) -> None:
-        name = unique("made")
-        wanted = new(name, num_partitions=-1, replication_factor=-1, configs=[{"name": "retention.ms", "value": "7"}])
-        (made,) = wire.call(Key.CREATE_TOPICS, 7, topics=[wanted], timeout_ms=5000).topics
-        assert errors(made) == set()
-        assert (made.num_partitions, made.replication_factor) == (1, 1)
-        assert {each.name: each.value for each in made.configs}["retention.ms"] == "7"
-        assert made.topic_id.bytes == wait_until(lambda: id_of(wire, name), "it is there")
-
-    def test_a_name_that_comes_twice_is_refused_and_the_others_are_created(self, wire: Wire) -> None:
-        twice, once = unique("twice"), unique("once")
-        answer = wire.call(Key.CREATE_TOPICS, 7, topics=[new(twice), new(once), new(twice)], timeout_ms=5000)
-        told = {each.name: errors(each) for each in answer.topics}
-        assert told == {twice: {"INVALID_REQUEST"}, once: set()}
-
-    @pytest.mark.parametrize(
-        ("options", "code"),
-        [
-            ({"num_partitions": 0}, "INVALID_PARTITIONS"),
-            ({"num_partitions": -2}, "INVALID_PARTITIONS"),
-            ({"replication_factor": 0}, "INVALID_REPLICATION_FACTOR"),
-            ({"replication_factor": 2}, "INVALID_REPLICATION_FACTOR"),
-            ({"assignments": [{"partition_index": 0, "broker_ids": [1]}]}, "INVALID_REQUEST"),
-            ({"configs": [{"name": "retention.ms", "value": None}]}, "INVALID_CONFIG"),
-            ({"configs": [{"name": "cleanup.policy", "value": "burn"}]}, "INVALID_CONFIG"),
-        ],
-    )
-    def test_nonsense_is_refused(self, wire: Wire, options: dict[str, Any], code: str) -> None:
-        answer = wire.call(Key.CREATE_TOPICS, 7, topics=[new(unique("made"), **options)], timeout_ms=5000)
-        assert errors(answer) == {code}
-
-    def test_a_topic_is_deleted_by_name_or_id_but_not_by_both(self, wire: Wire, topic: MakeTopic) -> None:
-        one, two = topic(), topic()
-        two_id = id_of(wire, two)
-        asked = [{"name": one}, {"name": None, "topic_id": two_id}, {"name": None, "topic_id": NOWHERE}]
-        told = [
-            (each.name, errors(each))
-            for each in wire.call(Key.DELETE_TOPICS, 6, topics=asked, timeout_ms=5000).responses
-        ]
-        assert sorted(told, key=lambda each: each[0] or "") == [
-            (None, {"UNKNOWN_TOPIC_ID"}),
-            *sorted([(one, set()), (two, set())]),
-        ]
-        three = topic()
-        both = [{"name": three, "topic_id": id_of(wire, three)}]
-        assert errors(wire.call(Key.DELETE_TOPICS, 6, topics=both, timeout_ms=5000)) == {"INVALID_REQUEST"}
-
-    def test_records_of_a_compacted_topic_are_not_deleted_by_offset(self, wire: Wire, topic: MakeTopic) -> None:
-        name = topic(config={"cleanup.policy": "compact"})
-        partition = {"partition_index": 0, "offset": -1}
-        answer = wire.call(Key.DELETE_RECORDS, 2, topics=[{"name": name, "partitions": [partition]}], timeout_ms=5000)
-        assert errors(answer) == {"POLICY_VIOLATION"}
-
-
-class TestDescribing:
-    def test_only_the_settings_asked_for_are_described(self, wire: Wire, topic: MakeTopic) -> None:
-        name = topic(config={"retention.ms": 777})
-        wanted = {"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms", "no.such.setting"]}
-        answer = wire.call(
-            Key.DESCRIBE_CONFIGS, 4, resources=[wanted], include_synonyms=True, include_documentation=True
-        )
-        (found,) = answer.results
-        (entry,) = found.configs
-        assert (entry.name, entry.value, entry.config_source) == ("retention.ms", "777", 1)
-        assert [each.name for each in entry.synonyms][:1] == ["retention.ms"]
-        assert entry.documentation
-
-    def test_a_resource_of_no_known_kind_is_refused(self, wire: Wire) -> None:
-        wanted = {"resource_type": 99, "resource_name": "x", "configuration_keys": None}
-        assert errors(wire.call(Key.DESCRIBE_CONFIGS, 4, resources=[wanted])) == {"INVALID_REQUEST"}
-
-    def test_partitions_are_described_from_a_cursor_on(self, wire: Wire, topic: MakeTopic) -> None:
-        name = topic(partitions=4)
-        asked = {"topics": [{"name": name}], "response_partition_limit": 2}
-        first = wire.call(Key.DESCRIBE_TOPIC_PARTITIONS, 0, **asked)
-        assert (first.next_cursor.topic_name, first.next_cursor.partition_index) == (name, 2)
-        cursor = {"topic_name": name, "partition_index": 3}
-        rest = wire.call(Key.DESCRIBE_TOPIC_PARTITIONS, 0, **asked, cursor=cursor)
-        assert [each.partition_index for each in rest.topics[0].partitions] == [3]
-        assert rest.next_cursor is None
 
 
 class TestRebalanceTimeout:

@@ -7,18 +7,8 @@ import pytest
 
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import fetch, produce
-from tests.clients.raw_transactions import (
-    Transactional,
-    committed,
-    read_committed,
-    settle,
-    settled,
-    stable,
-)
-from tests.conftest import unique, wait_until
-
-MakeTopic = Callable[..., str]
-
+from tests.clients.raw_transactions import Transactional, committed, read_committed, settle, settled, stable
+from tests.conftest import MakeTopic, unique, wait_until
 
 #: The newest version of each request that a client of the first protocol sends.
 FIRST_PROTOCOL_PRODUCE, FIRST_PROTOCOL_END = 11, 4
@@ -158,52 +148,8 @@ class TestFirstProtocol:
         transactional.end(version=FIRST_PROTOCOL_END)
         assert stable(wire, group, name) == 7
 
-    def test_a_partition_that_is_not_there_is_not_registered(self, transactional: Transactional) -> None:
-        assert transactional.register(unique("unknown")) == {"UNKNOWN_TOPIC_OR_PARTITION"}
-
-
-class TestVerification:
-    @pytest.mark.parametrize("version", [4, 5])
-    def test_brokers_ask_whether_a_partition_belongs_to_the_transaction(
-        self, transactional: Transactional, topic: MakeTopic, version: int
-    ) -> None:
-        name = topic(partitions=2)
-        transactional.register(name, 0)
-        assert transactional.verify(name, 0, version) == set()
-        assert transactional.verify(name, 1, version) == {"TRANSACTION_ABORTABLE"}
-        assert transactional.state()[1] == {(name, 0)}
-
-    def test_it_is_told_which_partitions_are_not_there(self, transactional: Transactional) -> None:
-        assert transactional.verify(unique("unknown")) == {"UNKNOWN_TOPIC_OR_PARTITION"}
-
-    def test_the_batched_form_registers_as_well(self, transactional: Transactional, topic: MakeTopic) -> None:
-        name = topic()
-        assert transactional.verify(name, verify_only=False) == set()
-        assert transactional.state() == ("Ongoing", {(name, 0)})
-
-    def test_a_producer_that_the_coordinator_does_not_know_is_refused(
-        self, wire: Wire, transactional: Transactional, topic: MakeTopic
-    ) -> None:
-        name, (producer_id, epoch) = topic(), transactional.producer
-        other = Transactional(wire, transactional.transactional_id, (producer_id + 1000, epoch))
-        assert other.register(name) == {"INVALID_PRODUCER_ID_MAPPING"}
-        newer = Transactional(wire, transactional.transactional_id, (producer_id, epoch + 1))
-        assert newer.register(name) == {"PRODUCER_FENCED"}
-        nobody = Transactional(wire, unique("tx"), (producer_id, epoch))
-        assert nobody.register(name) == {"INVALID_PRODUCER_ID_MAPPING"}
-
 
 class TestFencing:
-    def test_old_clients_are_told_of_fencing_in_words_that_they_know(
-        self,
-        wire: Wire,
-        transactional: Transactional,
-        open_transactional: Callable[..., Transactional],
-    ) -> None:
-        open_transactional(transactional.transactional_id)
-        assert errors(transactional.end(version=1)) == {"INVALID_PRODUCER_EPOCH"}
-        assert errors(transactional.end(version=3)) == {"PRODUCER_FENCED"}
-
     def test_a_producer_recovers_with_the_epoch_that_it_has(self, wire: Wire, transactional: Transactional) -> None:
         def recover(producer: tuple[int, int]) -> Any:
             return wire.call(

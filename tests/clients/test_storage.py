@@ -9,11 +9,9 @@ from confluent_kafka.admin import AdminClient
 from fencepost.lab.kit.servers import Ours
 from tests.clients.confluent import Confluent
 from tests.clients.facade import COMMITTED, UNCOMMITTED, Client, Message, Spot
-from tests.conftest import BUSY_SETTINGS, topic_maker, unique, wait_until
+from tests.conftest import BUSY_SETTINGS, MakeTopic, topic_maker, unique, wait_until
 
 CLIENT = Confluent
-
-MakeTopic = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -92,10 +90,7 @@ class TestCompaction:
         for value, commit in ((b"first", True), (b"aborted", False), (b"last", True), (b"aborted", False)):
             producer.begin()
             producer.deliver(*(Message(name, value, b"key %d" % n) for n in range(3)))
-            if commit:
-                producer.commit()
-            else:
-                producer.abort()
+            producer.end(commit=commit)
         plain = client.producer()
 
         def kept(isolation: str) -> list[tuple[bytes | None, bytes | None]]:

@@ -1,16 +1,14 @@
 """Groups: every partition has one owner, whoever comes and goes, and an offset once committed is where work goes on."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.facade import EARLIEST, LATEST, Client, Consumer, Message, Spot, refused, settle
-from tests.conftest import unique, wait_until
-
-MakeTopic = Callable[..., str]
+from tests.conftest import MakeTopic, unique, wait_until
 
 
 def spots(topic: str, partitions: int) -> set[Spot]:
@@ -24,7 +22,7 @@ def is_shared(consumers: Sequence[Consumer], wanted: set[Spot]) -> bool:
     return set().union(*owned) == wanted and sum(sizes) == len(wanted) and max(sizes) - min(sizes) <= 1
 
 
-class Groups:
+class TestGroups:
     @pytest.mark.parametrize("number", range(3))
     def test_partitions_are_shared_as_members_come_and_go(self, client: Client, topic: MakeTopic, number: int) -> None:
         assignor = client.assignors[number]
@@ -131,7 +129,7 @@ def generation_of(client: Client, consumer: Consumer) -> int | None:
     return getattr(membership, "generation_id", None)
 
 
-class Positions:
+class TestPositions:
     def test_a_consumer_without_offsets_begins_where_it_is_told(self, client: Client, topic: MakeTopic) -> None:
         name = topic()
         producer = client.producer()

@@ -6,20 +6,11 @@ from typing import ClassVar
 
 import pytest
 
-from tests.clients.facade import (
-    APPEND_TIME,
-    COMPRESSIONS,
-    CREATE_TIME,
-    Client,
-    Message,
-    Spot,
-    refused,
-)
+from tests.clients.facade import APPEND_TIME, COMPRESSIONS, CREATE_TIME, Client, Message, Spot, refused
 from tests.clients.registry import CLIENTS
+from tests.conftest import MakeTopic
 
 OpenClient = Callable[[str], Client]
-MakeTopic = Callable[..., str]
-
 HEADERS = (
     ("plain", b"value"),
     ("twice", b"first"),
@@ -30,7 +21,7 @@ HEADERS = (
 )
 
 
-class Records:
+class TestRecords:
     #: What has been written already, so that the readers share it: (client, compression) to topic and messages.
     written: ClassVar[dict[tuple[str, str], tuple[str, list[Message]]]] = {}
 

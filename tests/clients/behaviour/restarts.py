@@ -1,5 +1,6 @@
 """A broker that stops or is killed and comes back: live clients go on as if nothing had been."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from tests.conftest import WAIT_TIMEOUT_S, unique
 STOP, KILL = "stopped", "killed"
 
 
-class Restarts:
+class TestRestarts:
     @pytest.fixture
     def own_broker(self, start_broker: Callable[..., Ours], is_original: bool) -> Iterator[Ours]:
         if is_original:
@@ -24,9 +25,8 @@ class Restarts:
 
     @pytest.fixture
     def own_client(self, request: pytest.FixtureRequest, own_broker: Ours) -> Iterator[Client]:
-        opened = request.module.CLIENT(own_broker.bootstrap)
-        yield opened
-        opened.close()
+        with contextlib.closing(request.module.CLIENT(own_broker.bootstrap)) as opened:
+            yield opened
 
     def restart(self, broker: Ours, how: str) -> None:
         if how == STOP:
@@ -78,9 +78,7 @@ class Restarts:
         name, _ = self.make_topic(own_broker)
         transactional_id = unique("tx")
         dead = own_client.producer(transactional_id=transactional_id)
-        dead.begin()
-        dead.put(name, b"kept")
-        dead.commit()
+        dead.transact(name, b"kept")
         dead.begin()
         dead.put(name, b"lost")
 
@@ -89,7 +87,5 @@ class Restarts:
         assert own_client.values(name) == [b"kept"]
         assert own_client.values(name, isolation=UNCOMMITTED) == [b"kept", b"lost"]
         successor = own_client.producer(transactional_id=transactional_id)
-        successor.begin()
-        successor.put(name, b"new")
-        successor.commit()
+        successor.transact(name, b"new")
         assert own_client.values(name) == [b"kept", b"new"]

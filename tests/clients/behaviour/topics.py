@@ -1,15 +1,12 @@
 """Topics under the feet of live clients: created by use, found by pattern, grown, deleted and created again."""
 
 import re
-from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.clients.facade import Client, Message, Refused, Spot, refused, settle
-from tests.conftest import WAIT_TIMEOUT_S, unique, wait_until
-
-MakeTopic = Callable[..., str]
+from tests.conftest import WAIT_TIMEOUT_S, MakeTopic, unique, wait_until
 
 #: How often clients ask for metadata in these tests.
 QUICK_METADATA_MS = 200
@@ -18,7 +15,7 @@ QUICK_METADATA_MS = 200
 GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
-def create_anew(admin: AdminClient, name: str) -> None:
+def create_again(admin: AdminClient, name: str) -> None:
     """Delete a topic and create it. A client that still asks for it may be the one who creates it, and that is fine."""
 
     def topic_id() -> str:
@@ -38,7 +35,7 @@ def create_anew(admin: AdminClient, name: str) -> None:
     wait_until(lambda: topic_id() not in ("", before), f"{name} is a new topic")
 
 
-class Topics:
+class TestTopics:
     def test_a_topic_is_created_by_the_first_record_for_it(self, client: Client) -> None:
         name = unique("auto")
         client.producer().put(name, b"a")
@@ -78,13 +75,13 @@ class Topics:
         client.producer().deliver(*(Message(name, b"%d" % n, partition=n) for n in range(4)))
         assert sorted(m.value for m in consumer.read(4)) == [b"0", b"1", b"2", b"3"]
 
-    def test_a_live_producer_writes_on_after_its_topic_was_created_anew(
+    def test_a_live_producer_writes_on_after_its_topic_was_created_again(
         self, client: Client, topic: MakeTopic, admin: AdminClient
     ) -> None:
         name = topic()
         producer = client.producer(metadata_max_age_ms=QUICK_METADATA_MS)
         producer.put(name, b"a", b"b")
-        create_anew(admin, name)
+        create_again(admin, name)
 
         def is_written() -> bool:
             # Between the two topics a client may be told that there is none; what it does then is its own affair.
@@ -99,7 +96,7 @@ class Topics:
         assert client.read_all(name)[0].offset == 0
         assert set(client.values(name)) == {b"c"}
 
-    def test_a_live_consumer_reads_on_after_its_topic_was_created_anew(
+    def test_a_live_consumer_reads_on_after_its_topic_was_created_again(
         self, client: Client, topic: MakeTopic, admin: AdminClient
     ) -> None:
         name = topic()
@@ -107,7 +104,7 @@ class Topics:
         consumer = client.consumer(metadata_max_age_ms=QUICK_METADATA_MS)
         consumer.assign([Spot(name, 0)])
         consumer.read(5)
-        create_anew(admin, name)
+        create_again(admin, name)
         producer, found = client.producer(), list[Message]()
 
         def is_read() -> bool:
@@ -129,12 +126,8 @@ class Topics:
         name = topic()
         transactional_id = unique("tx")
         producer = client.producer(transactional_id=transactional_id)
-        producer.begin()
-        producer.put(name, b"old")
-        producer.commit()
-        create_anew(admin, name)
+        producer.transact(name, b"old")
+        create_again(admin, name)
         successor = client.producer(transactional_id=transactional_id)
-        successor.begin()
-        successor.put(name, b"new")
-        successor.commit()
+        successor.transact(name, b"new")
         assert client.values(name) == [b"new"]

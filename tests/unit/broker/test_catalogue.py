@@ -22,6 +22,16 @@ def opened(disk):
     return catalogue
 
 
+@pytest.fixture
+def disk():
+    return ForgetfulDisk(HOME)
+
+
+@pytest.fixture
+def catalogue(disk):
+    return opened(disk)
+
+
 def state(catalogue):
     return (catalogue.topics, catalogue.gone, catalogue.altered, catalogue.next_producer_id, catalogue.features)
 
@@ -37,9 +47,7 @@ CHANGES = [
 ]
 
 
-def test_every_change_survives_power_loss():
-    disk = ForgetfulDisk(HOME)
-    catalogue = opened(disk)
+def test_every_change_survives_power_loss(disk, catalogue):
     for change in CHANGES:
         catalogue.write(change)
         disk.lose_power()
@@ -93,9 +101,7 @@ def _partly(number):
         yield state(catalogue)
 
 
-def test_an_unfinished_last_line_is_cut_off():
-    disk = ForgetfulDisk(HOME)
-    catalogue = opened(disk)
+def test_an_unfinished_last_line_is_cut_off(disk, catalogue):
     catalogue.write(CHANGES[0])
     whole = disk.read_bytes(PATH)
     catalogue.write([topic("lost").line()])
@@ -106,9 +112,7 @@ def test_an_unfinished_last_line_is_cut_off():
         assert torn.read_bytes(PATH) == whole
 
 
-def test_damage_before_the_last_line_stops_the_start():
-    disk = ForgetfulDisk(HOME)
-    catalogue = opened(disk)
+def test_damage_before_the_last_line_stops_the_start(disk, catalogue):
     for change in CHANGES:
         catalogue.write(change)
     data = bytearray(disk.read_bytes(PATH))
@@ -118,17 +122,14 @@ def test_damage_before_the_last_line_stops_the_start():
         opened(disk)
 
 
-def test_a_newer_version_is_refused():
-    disk = ForgetfulDisk(HOME)
+def test_a_newer_version_is_refused(disk):
     opened(disk).write([{"catalogue": 1}])
     disk.write_atomically(PATH, _encode({"catalogue": 2}))
     with pytest.raises(Malformed, match="version 2"):
         opened(disk)
 
 
-def test_a_change_costs_one_small_write_and_one_sync_however_many_topics_there_are():
-    disk = ForgetfulDisk(HOME)
-    catalogue = opened(disk)
+def test_a_change_costs_one_small_write_and_one_sync_however_many_topics_there_are(disk, catalogue):
     catalogue.write([topic(f"t{number}").line() for number in range(1000)])
     size, syncs = len(disk.read_bytes(PATH)), disk.syncs
     catalogue.write([topic("one").line()])
@@ -136,9 +137,7 @@ def test_a_change_costs_one_small_write_and_one_sync_however_many_topics_there_a
     assert disk.syncs == syncs + 1
 
 
-def test_outdated_lines_are_dropped_when_there_are_many():
-    disk = ForgetfulDisk(HOME)
-    catalogue = opened(disk)
+def test_outdated_lines_are_dropped_when_there_are_many(disk, catalogue):
     for number in range(SLACK_LINES * 2):
         catalogue.write([{"producer_ids": number}])
     catalogue.write(CHANGES[0])
@@ -149,9 +148,7 @@ def test_outdated_lines_are_dropped_when_there_are_many():
     assert state(opened(disk)) == state(catalogue)
 
 
-def test_a_full_disk_refuses_the_change_and_keeps_the_rest():
-    disk = ForgetfulDisk(HOME)
-    catalogue = opened(disk)
+def test_a_full_disk_refuses_the_change_and_keeps_the_rest(disk, catalogue):
     catalogue.write(CHANGES[0])
     disk.capacity_bytes = disk.used_bytes() + 20
     with pytest.raises(KafkaError) as raised:
@@ -163,9 +160,7 @@ def test_a_full_disk_refuses_the_change_and_keeps_the_rest():
     assert set(opened(disk).topics) == {"a", "b", "c"}
 
 
-def test_after_a_failed_sync_nothing_more_is_promised():
-    disk = ForgetfulDisk(HOME)
-    catalogue = opened(disk)
+def test_after_a_failed_sync_nothing_more_is_promised(disk, catalogue):
     disk.fail_syncs = True
     with pytest.raises(KafkaError):
         catalogue.write(CHANGES[0])
