@@ -96,7 +96,10 @@ class Outbox:
         budget = TURN_BYTES
         while queue:
             part = queue[0]
-            sent = self._send(part, socket.MSG_MORE if len(queue) > 1 else 0)
+            if isinstance(part, FileSlice):
+                sent = self._send_slice(part)
+            else:
+                sent = self._send(part, socket.MSG_MORE if len(queue) > 1 else 0)
             if self._is_broken:
                 return
             if self._position + sent == len(part):
@@ -123,23 +126,33 @@ class Outbox:
             if not self.unsent:
                 self._drained()
 
-    def _send(self, part: bytearray | memoryview | FileSlice, flags: int = 0) -> int:
-        """How many bytes of the part the socket took. After an error it is all of them: nobody is left to get them."""
+    def _send(self, data: bytearray | memoryview, flags: int = 0) -> int:
+        """How many bytes the socket took. After an error it is all of them: nobody is left to get them."""
+        if self._transport.is_closing():
+            return len(data)
+        try:
+            return self._socket.send(data, flags)
+        except OSError as error:
+            return self._failed(error, len(data))
+
+    def _send_slice(self, part: FileSlice) -> int:
         rest = len(part) - self._position
         if self._transport.is_closing():
             return rest
         try:
-            if not isinstance(part, FileSlice):
-                return self._socket.send(part, flags)
             sent = part.send_to(self._socket, self._position)
-            if sent > 0:
-                return sent
-            self._give_up("stored records are not in their file any more")
-        except BlockingIOError:
-            return 0
-        except ConnectionError:
-            self._give_up("the client has gone", logging.DEBUG)
         except OSError as error:
+            return self._failed(error, rest)
+        if sent == 0:
+            self._give_up("stored records are not in their file any more")
+        return sent or rest
+
+    def _failed(self, error: OSError, rest: int) -> int:
+        if isinstance(error, BlockingIOError):
+            return 0
+        if isinstance(error, ConnectionError):
+            self._give_up("the client has gone", logging.DEBUG)
+        else:
             self._give_up(f"an answer could not be sent: {error}")
         return rest
 
