@@ -1,4 +1,4 @@
-"""What a test asks of a Kafka client, whichever it is; `confluent.py`, `kafka_python.py` and `aio.py` adapt three.
+"""What tests ask of any Kafka client. `confluent.py`, `kafka_python.py` and `aio.py` adapt three of them.
 
 An error that the broker (or the client on its behalf) gives is raised as `Refused` with Kafka's name for the code, so
 that a test says `refused("MESSAGE_TOO_LARGE")` and means the same for every client.

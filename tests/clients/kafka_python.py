@@ -74,7 +74,7 @@ class Consumer(facade.Consumer):
     def poll(self, timeout_s: float = facade.POLL_S) -> list[Message]:
         coordinator = self.native._coordinator
         if coordinator.rejoining:
-            # A poll that ends amid a join may forget that it was joining, and the join is never finished.
+            # A poll that ends during a join may forget the join, which is then never finished.
             coordinator.request_rejoin()
         return messages_of(self.native.poll(int(timeout_s * 1000)))
 

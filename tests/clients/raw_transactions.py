@@ -61,14 +61,6 @@ class Transactional:
             )
         )
 
-    def verify(self, topic: str, partition: int = 0, version: int = 4, *, verify_only: bool = True) -> Any:
-        answer = self.wire.call(
-            Key.ADD_PARTITIONS_TO_TXN,
-            version,
-            transactions=[{**self.fields, "verify_only": verify_only, "topics": by_topic([(topic, partition)])}],
-        )
-        return errors(answer)
-
     def end(self, *, commit: bool = True, version: int = 5, move: bool = True) -> Any:
         """What EndTxn answers. With the second protocol it hands out the next epoch, which is taken over."""
         answer = patiently(lambda: self.wire.call(Key.END_TXN, version, **self.fields, committed=commit))

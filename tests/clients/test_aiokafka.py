@@ -22,7 +22,7 @@ class ChangedMyMind(Exception): ...
 
 
 async def until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    while not await condition():  # noqa: ASYNC110 - nobody tells when a broker has changed
+    while not await condition():  # noqa: ASYNC110 - no event says that a broker has changed
         await asyncio.sleep(0.01)
 
 

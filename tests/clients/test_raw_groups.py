@@ -81,6 +81,16 @@ class TestLife:
         assert bytes(told.assignment) == b"one"
         assert bytes(second.wire.receive(waiting).assignment) == b"two"
 
+    def test_a_member_that_does_not_join_again_in_time_is_left_behind(
+        self, open_wire: Callable[[], Wire], wire: Wire, group: str
+    ) -> None:
+        slow, quick = Member(wire, group), Member(open_wire(), group)
+        assert slow.join(rebalance_timeout_ms=300) == set()
+        slow.sync(assignments={slow.member_id: b"all"})
+        assert quick.join(rebalance_timeout_ms=300) == set()  # the slow one does not answer
+        assert [each.member_id for each in quick.joined.members] == [quick.member_id]
+        assert slow.heartbeat() == {"UNKNOWN_MEMBER_ID"}
+
     def test_the_protocol_is_one_that_all_members_speak(
         self, open_wire: Callable[[], Wire], wire: Wire, group: str
     ) -> None:

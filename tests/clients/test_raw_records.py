@@ -125,7 +125,7 @@ class TestFetch:
         found = fetch(wire, name, 0, version, topic_ids=topic_ids)
         assert [each.values for each in stored(found.records)] == [(b"a", b"b"), (b"c",)]
         assert (found.high_watermark, found.last_stable_offset) == (3, 3)
-        # A batch is given whole, also to one who asks for its second record.
+        # A batch is given whole, also to a reader that asks for its second record.
         found = fetch(wire, name, 1, version, topic_ids=topic_ids)
         assert [each.base_offset for each in stored(found.records)] == [0, 2]
         assert stored(fetch(wire, name, 3, version, topic_ids=topic_ids).records) == []

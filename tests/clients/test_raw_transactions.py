@@ -1,4 +1,4 @@
-"""Transactions by hand, in both protocols: the one that registers partitions, and that of KIP-890 which need not."""
+"""Transactions by hand, in both protocols: with partitions that the client registers, and without (KIP-890)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kafka Streams with exactly_once_v2 counts every word exactly once, whoever is killed meanwhile.
+"""Kafka Streams with exactly_once_v2 counts every word exactly once, also when the broker or the program is killed.
 
 The state store is not cached, so each input word gives one output record: for a word that came n times the output must
 hold the counts 1, 2, … n, each once and in order. A lost, repeated or half-visible transaction breaks that row.

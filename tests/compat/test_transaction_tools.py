@@ -138,7 +138,7 @@ def ask(port: int, key: int, version: int, values: dict[str, Any]) -> Any:
 
 
 def test_a_hanging_transaction_is_found_and_aborted(start_server, name):
-    """A batch of a transaction that the coordinator knows nothing of: nobody will ever end it."""
+    """A batch of a transaction that the coordinator does not know, so that it never ends."""
     server = start_server({"transaction.partition.verification.enable": "false"})
     tool = Tool(server.bootstrap)
     tool("topics", "--create", "--topic", name, "--partitions", "1")

@@ -1,7 +1,7 @@
 """What exists besides the logs, durably: topics, settings that clients altered, producer ids handed out, features.
 
-The catalogue is a journal, `catalogue` in the data directory: one line per change, so that a change costs one small
-write and one sync however many topics there are. Reading the lines from the first to the last gives the present state;
+The catalogue is a journal, `catalogue` in the data directory: one line per change. So a change costs one small
+write and one sync, even with many topics. Reading the lines from the first to the last gives the present state;
 the same `_apply` runs when a line is written and when it is read.
 
 Layout, version 1. Every line is the CRC-32C of the JSON in eight hex digits, a space, compact JSON, a newline::

@@ -31,7 +31,7 @@ class OnDisconnect(enum.Enum):
     """What happens to a waiting request when its client goes away."""
 
     FINISH = enum.auto()  #: it goes on: a commit, for instance, must not stop half-way
-    CANCEL = enum.auto()  #: it ends: it only waits for others, and nobody is left to answer
+    CANCEL = enum.auto()  #: it ends: it only waits for others, and no client is left to answer
 
 
 class Waiting:

@@ -18,7 +18,7 @@ class Progress:
         self._woken: dict[Waiter, None] = {}
 
     def moved(self, log: PartitionLog) -> None:
-        """A high watermark or LSO moved. Waiters look once per turn of the loop, however much was appended in it."""
+        """A high watermark or LSO moved. Waiters look at most once per turn of the loop."""
         waiters = self._waiters.get(log)
         if not waiters:
             return

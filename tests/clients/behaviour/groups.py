@@ -1,4 +1,4 @@
-"""Groups: every partition has one owner, whoever comes and goes, and an offset once committed is where work goes on."""
+"""Groups: every partition has one owner while members come and go, and a group goes on from its committed offsets."""
 
 import time
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def spots(topic: str, partitions: int) -> set[Spot]:
 
 
 def is_shared(consumers: Sequence[Consumer], wanted: set[Spot]) -> bool:
-    """Each partition has exactly one owner, and nobody has many more than another."""
+    """Each partition has exactly one owner, and no consumer has two more than another."""
     owned = [consumer.assignment() for consumer in consumers]
     sizes = [len(each) for each in owned]
     return set().union(*owned) == wanted and sum(sizes) == len(wanted) and max(sizes) - min(sizes) <= 1
@@ -71,7 +71,7 @@ class TestGroups:
         self, client: Client, topic: MakeTopic
     ) -> None:
         name, group = topic(partitions=4), unique("group")
-        # A static member does not say goodbye.
+        # A static member does not leave the group when it is closed.
         consumers = [
             client.consumer(name, group=group, instance_id=unique("instance"), session_timeout_ms=1000)
             for _ in range(2)

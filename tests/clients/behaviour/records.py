@@ -1,4 +1,4 @@
-"""Records: what is produced is what is read, by whichever client, or it is refused with the error that Kafka gives."""
+"""Records: every client reads what was produced. What is refused gets the error that Kafka gives."""
 
 import time
 from collections.abc import Callable

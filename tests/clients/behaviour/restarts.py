@@ -1,4 +1,4 @@
-"""A broker that stops or is killed and comes back: live clients go on as if nothing had been."""
+"""A broker that is stopped or killed and started again: live clients go on where they were."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Topics under the feet of live clients: created by use, found by pattern, grown, deleted and created again."""
+"""Topics that change while clients use them: created by use, found by pattern, grown, deleted and created again."""
 
 import re
 
@@ -16,7 +16,7 @@ GONE = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
 def create_again(admin: AdminClient, name: str) -> None:
-    """Delete a topic and create it. A client that still asks for it may be the one who creates it, and that is fine."""
+    """Delete a topic and create it again. A client that still asks for metadata may be the one that creates it."""
 
     def topic_id() -> str:
         (described,) = admin.describe_topics(TopicCollection([name])).values()

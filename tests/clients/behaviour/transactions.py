@@ -323,7 +323,7 @@ class Worker:
                 if batch and not self._copy(producer, consumer, batch):
                     return
         finally:
-            # The transaction may be open; whoever has its id next will abort it.
+            # The transaction may be open. The next producer with its id aborts it.
             self._client.close_one(consumer)
 
     def _copy(self, producer: Producer, consumer: Consumer, messages: list[Message]) -> bool:

@@ -1,4 +1,4 @@
-"""Topics by hand: what Metadata, CreateTopics and their kin tell, and the rebalances that clients do not wait for."""
+"""Metadata by hand: which topics and partitions it shows, which it creates, and which are internal."""
 
 import pytest
 
@@ -62,16 +62,3 @@ class TestMetadata:
     def test_no_client_writes_to_an_internal_topic(self, wire: Wire, offsets_topic: str) -> None:
         found = produce(wire, offsets_topic, batch(b"v", key=b"k"))
         assert errors(found) == {"INVALID_TOPIC_EXCEPTION"}
-
-
-class TestRebalanceTimeout:
-    def test_a_member_that_does_not_join_again_in_time_is_left_behind(self, bootstrap: str, wire: Wire) -> None:
-        group = unique("group")
-        slow = Member(wire, group)
-        wait_until(lambda: not slow.join(rebalance_timeout_ms=300), "it has joined")
-        slow.sync(assignments={slow.member_id: b"all"})
-        with Wire(bootstrap) as other:
-            quick = Member(other, group)
-            assert quick.join(rebalance_timeout_ms=300) == set()  # nobody answers for the slow one
-            assert [each.member_id for each in quick.joined.members] == [quick.member_id]
-        assert slow.heartbeat() == {"UNKNOWN_MEMBER_ID"}
