@@ -72,7 +72,7 @@ def refused(*codes: str) -> Iterator[None]:
 
 
 class Native:
-    """An object of a client library. `wrap` makes of each of its methods one that waits and raises `Refused`."""
+    """An object of a client library. `wrap` turns each of its methods into one that waits and raises `Refused`."""
 
     def __init__(self, target: Any, wrap: Callable[[Any], Any]) -> None:
         self.unwrapped = target
@@ -180,11 +180,15 @@ class Consumer(ABC):
         wait_until(lambda: found.extend(self.poll()) or len(found) >= count, f"{count} messages are read")
         return found
 
-    def until_assigned(self, spots: Iterable[Spot]) -> list[Message]:
-        """Poll until exactly these are assigned, and give what was read on the way."""
-        wanted, found = set(spots), list[Message]()
-        wait_until(lambda: found.extend(self.poll()) or self.assignment() == wanted, f"{wanted} are assigned")
-        return found
+    def until_assigned(self, spots: Iterable[Spot]) -> None:
+        """Poll until exactly these are assigned. What is read is dropped."""
+        wanted = set(spots)
+
+        def is_assigned() -> bool:
+            self.poll()
+            return self.assignment() == wanted
+
+        wait_until(is_assigned, f"{wanted} are assigned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,14 +287,13 @@ class Client(ABC):
         return opened
 
 
-def settle(consumers: Sequence[Consumer], is_settled: Callable[[], bool], what: str) -> list[Message]:
-    """Poll all of them at once, each in a thread of its own, until `is_settled`. Gives what they read."""
-    found: list[Message] = []
+def settle(consumers: Sequence[Consumer], is_settled: Callable[[], bool], what: str) -> None:
+    """Poll all of them at once, each in a thread of its own, until `is_settled`. What they read is dropped."""
     over = threading.Event()
 
     def keep_polling(consumer: Consumer) -> None:
         while not over.is_set():
-            found.extend(consumer.poll(0.1))
+            consumer.poll(0.1)
 
     with ThreadPoolExecutor(len(consumers)) as pool:
         polling = [pool.submit(keep_polling, consumer) for consumer in consumers]
@@ -300,4 +303,3 @@ def settle(consumers: Sequence[Consumer], is_settled: Callable[[], bool], what: 
             over.set()
     for each in polling:
         each.result()
-    return found

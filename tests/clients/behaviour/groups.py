@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from tests.clients.facade import EARLIEST, LATEST, Client, Consumer, Message, Spot, refused, settle
 from tests.conftest import MakeTopic, unique, wait_until
@@ -51,7 +50,7 @@ class TestGroups:
         assert sorted(m.value for m in found) == sorted(values)
 
     def test_a_static_member_that_restarts_keeps_its_partitions_without_a_rebalance(
-        self, client: Client, topic: MakeTopic, admin: AdminClient
+        self, client: Client, topic: MakeTopic
     ) -> None:
         name, group = topic(partitions=4), unique("group")
 
@@ -60,12 +59,12 @@ class TestGroups:
 
         consumers = [member("one"), member("two")]
         settle(consumers, lambda: is_shared(consumers, spots(name, 4)), "two members share")
-        before, generation = [each.assignment() for each in consumers], generation_of(client, consumers[1])
+        before, generation = [each.assignment() for each in consumers], generation_of(consumers[1])
         client.close_one(consumers[0])
         consumers[0] = member("one")
         settle(consumers, lambda: consumers[0].assignment() == before[0], "the old partitions are back")
         assert consumers[1].assignment() == before[1]
-        assert generation_of(client, consumers[1]) == generation
+        assert generation_of(consumers[1]) == generation
 
     def test_a_member_that_stays_away_loses_its_partitions_after_the_session_timeout(
         self, client: Client, topic: MakeTopic
@@ -123,10 +122,9 @@ class TestGroups:
         assert new.committed(Spot(name, 0)) is None
 
 
-def generation_of(client: Client, consumer: Consumer) -> int | None:
-    """Where the client tells."""
-    membership = consumer.membership()
-    return getattr(membership, "generation_id", None)
+def generation_of(consumer: Consumer) -> int | None:
+    """None if the client does not tell."""
+    return getattr(consumer.membership(), "generation_id", None)
 
 
 class TestPositions:
