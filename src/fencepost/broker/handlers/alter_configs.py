@@ -23,7 +23,7 @@ def _replace(call: Call, resource: Any) -> None:
 
 
 def altered(call: Call, change: Any) -> list[dict[str, Any]]:
-    """Run `change` on every resource of a request, unless both alter requests would refuse it."""
+    """Run `change` on every resource of a request. A resource or a setting that comes twice is refused."""
     resources = call.request.resources
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
 
