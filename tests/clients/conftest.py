@@ -58,7 +58,12 @@ def group(client: Client, topic: Callable[..., str]) -> tuple[str, str]:
 
 
 @pytest.fixture
-def wire(bootstrap: str) -> Iterator[Wire]:
-    """A bare connection."""
-    with Wire(bootstrap) as opened:
-        yield opened
+def open_wire(bootstrap: str) -> Iterator[Callable[[], Wire]]:
+    """Opens bare connections."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(Wire(bootstrap))
+
+
+@pytest.fixture
+def wire(open_wire: Callable[[], Wire]) -> Wire:
+    return open_wire()

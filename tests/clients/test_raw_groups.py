@@ -1,7 +1,6 @@
 """Groups by hand: the classic protocol in every version, and what is refused to whom."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,17 +8,6 @@ import pytest
 from tests.clients.raw import Key, Wire, errors
 from tests.clients.raw_groups import SUBSCRIPTION, Member
 from tests.conftest import MakeTopic, unique, wait_until
-
-
-@pytest.fixture
-def open_wire(bootstrap: str) -> Iterator[Callable[[], Wire]]:
-    with contextlib.ExitStack() as stack:
-        yield lambda: stack.enter_context(Wire(bootstrap))
-
-
-@pytest.fixture
-def wire(open_wire: Callable[[], Wire]) -> Wire:
-    return open_wire()
 
 
 @pytest.fixture

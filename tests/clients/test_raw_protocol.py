@@ -275,10 +275,12 @@ class TestConnection:
         for _, sent in frames:
             assert errors(wire.receive(sent)) == set()
 
-    def test_a_waiting_fetch_holds_up_only_its_own_connection(self, bootstrap: str, wire: Wire, world: World) -> None:
+    def test_a_waiting_fetch_holds_up_only_its_own_connection(
+        self, open_wire: Callable[[], Wire], wire: Wire, world: World
+    ) -> None:
         waiting = wire.request(Key.FETCH, 12, fetch_fields({world.topic: {0: 0}}, max_wait_ms=15_000, min_bytes=1))
-        with Wire(bootstrap) as other:
-            assert other.is_open()
-            other.call(Key.PRODUCE, 9, **REQUESTS["produce"](world))
+        other = open_wire()
+        assert other.is_open()
+        other.call(Key.PRODUCE, 9, **REQUESTS["produce"](world))
         answer = wire.receive(waiting)
         assert answer.responses[0].partitions[0].high_watermark == 1

@@ -1,7 +1,7 @@
 """Produce and Fetch by hand: every version, every refusal, fetch sessions, and idempotence to the letter."""
 
-import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -9,6 +9,8 @@ from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import NOWHERE, ask_fetch, fetch, fetch_fields, id_of, produce
 from tests.conftest import MakeTopic, unique
+
+OpenWire = Callable[[], Wire]
 
 
 class TestProduce:
@@ -163,12 +165,11 @@ class TestFetch:
         assert sizes[0] > 1000
         assert sum(sizes) <= 1500
 
-    def test_a_fetch_waits_for_records_and_no_longer(self, bootstrap: str, wire: Wire, topic: MakeTopic) -> None:
+    def test_a_fetch_waits_for_records_and_no_longer(self, open_wire: OpenWire, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
         waiting = wire.request(Key.FETCH, 12, fetch_fields({name: {0: 0}}, max_wait_ms=15_000, min_bytes=1))
         began = time.monotonic()
-        with Wire(bootstrap) as other:
-            produce(other, name, batch(b"a"))
+        produce(open_wire(), name, batch(b"a"))
         answer = wire.receive(waiting)
         assert time.monotonic() - began < 10
         assert stored(answer.responses[0].partitions[0].records)[0].values == (b"a",)
@@ -180,33 +181,24 @@ class TestFetch:
         assert 0.29 <= time.monotonic() - began < 5
 
     def test_a_fetch_waits_until_there_is_as_much_as_it_wants(
-        self, bootstrap: str, wire: Wire, topic: MakeTopic
+        self, open_wire: OpenWire, wire: Wire, topic: MakeTopic
     ) -> None:
         name = topic()
         options = {"max_wait_ms": 15_000, "min_bytes": 2500}
         waiting = wire.request(Key.FETCH, 12, fetch_fields({name: {0: 0}}, **options))
-        with Wire(bootstrap) as other:
-            for _ in range(3):
-                produce(other, name, batch(b"x" * 1000))
+        other = open_wire()
+        for _ in range(3):
+            produce(other, name, batch(b"x" * 1000))
         answer = wire.receive(waiting)
         assert len(stored(answer.responses[0].partitions[0].records)) == 3
 
-    def test_many_waiting_fetches_are_all_woken(self, bootstrap: str, topic: MakeTopic) -> None:
-        name, woken = topic(), list[int]()
-
-        def wait() -> None:
-            with Wire(bootstrap) as mine:
-                found = fetch(mine, name, max_wait_ms=15_000, min_bytes=1)
-                woken.append(len(stored(found.records)))
-
-        threads = [threading.Thread(target=wait) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        with Wire(bootstrap) as other:
-            produce(other, name, batch(b"a"))
-        for thread in threads:
-            thread.join(10)
-        assert woken == [1] * 20
+    def test_many_waiting_fetches_are_all_woken(self, open_wire: OpenWire, wire: Wire, topic: MakeTopic) -> None:
+        name, wires = topic(), [open_wire() for _ in range(20)]
+        fields = fetch_fields({name: {0: 0}}, max_wait_ms=15_000, min_bytes=1)
+        waiting = [each.request(Key.FETCH, 12, fields) for each in wires]
+        produce(wire, name, batch(b"a"))
+        for each, sent in zip(wires, waiting, strict=True):
+            assert len(stored(each.receive(sent).responses[0].partitions[0].records)) == 1
 
 
 class TestFetchSessions:
