@@ -1,4 +1,4 @@
-"""The command line as a user has it: in a process of its own, and everything that it says kept."""
+"""The command line as a user has it: in a process of its own, with its output kept."""
 
 import re
 import subprocess
@@ -27,5 +27,7 @@ def started(*words: object, log: Path) -> Child:
 
 
 def await_said(running: Child, log: Path, pattern: str) -> None:
-    """Until it has said something like that, or has ended. A figure that counts up may not be seen at every value."""
-    wait_until(lambda: re.search(pattern, log.read_text()) or not running.is_running, f"{pattern!r} is said", TIMEOUT_S)
+    """Wait until it has printed this, or has ended. A number that counts up may skip values."""
+    wait_until(
+        lambda: re.search(pattern, log.read_text()) or not running.is_running, f"it prints {pattern!r}", TIMEOUT_S
+    )

@@ -3,10 +3,10 @@
 It runs in a process of its own. A thread would start sooner, but broker and clients would share one interpreter lock,
 and a broker that cannot be killed cannot show what survives.
 
-Invariant: a broker belongs to the process that started it, and ends with it, however that comes about. At exit and when
-nobody refers to it any more it is ended from here; when this process is killed, the broker notices and also removes
-temporary data (`fencepost.cli.serve`). A copy, in a forked process or unpickled, can be used to reach the broker and
-to look at it. It ends nothing and removes nothing.
+Invariant: a broker belongs to the process that started it, and always ends with it. This module ends it at exit, and
+when nothing refers to it any more. If this process is killed, the broker notices, and removes temporary data
+(`fencepost.cli.serve`). A copy, in a forked process or unpickled, can reach the broker and look at it. It ends nothing
+and removes nothing.
 """
 
 import atexit
@@ -52,7 +52,7 @@ class BrokerProcess(Child):
         is_temporary: bool = False,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        # -P: a file of this program that happens to be called click.py is none of the broker's business.
+        # -P: the broker must not import a file of this program that happens to be called click.py.
         command = [sys.executable, "-P", "-m", "fencepost.cli.main", "up", str(directory), "--owner", str(os.getpid())]
         command += ["--temporary"] if is_temporary else []
         command += ["--host", host, "--port", str(port), "--log-level", log_level]
@@ -72,14 +72,14 @@ class BrokerProcess(Child):
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Holdings:
-    """What has to be given back. Apart from the Broker, so that giving it back does not keep that one alive."""
+    """What has to be given back. Not part of the Broker: the finalizer refers to this, and must not keep that alive."""
 
     owner: int | None = None  #: a process id; None until somebody starts the broker
     process: BrokerProcess | None = None
     temporary: Path | None = None
 
     def give_back(self) -> None:
-        """First the process, then the data that it writes. In a forked process nothing of it is ours."""
+        """First the process, then the data that it writes. In a forked process none of it is ours."""
         if self.owner != os.getpid():
             return
         if self.temporary is None:
@@ -87,7 +87,7 @@ class _Holdings:
                 self.process.terminate(STOP_TIMEOUT_S)
         else:
             if self.process is not None:
-                self.process.kill()  # nobody will ask for the data again, so there is nothing to put in order
+                self.process.kill()  # its data is removed, so it need not stop in good order
             shutil.rmtree(self.temporary, ignore_errors=True)
         self.process = None
 
@@ -96,9 +96,10 @@ _all_holdings: "weakref.WeakSet[_Holdings]" = weakref.WeakSet()
 
 
 def _give_back_at_exit() -> None:
-    """What nobody closed. Processes that multiprocessing is about to wait for may need their broker until they end.
+    """Ends the brokers that nobody closed.
 
-    For those it is left to the broker, which notices that this process is gone.
+    If multiprocessing is about to wait for processes, they may need their broker until they end. Then it is left
+    running: it notices when this process is gone.
     """
     multiprocessing = sys.modules.get("multiprocessing")
     are_needed = multiprocessing is not None and any(not child.daemon for child in multiprocessing.active_children())
@@ -124,9 +125,9 @@ class Broker:
 
         with fencepost.Broker(settings={"num.partitions": 4}): ...     # or with the dots
 
-    Without a directory the data is temporary, but outlives `kill` and `restart`: it is gone when the broker is closed.
-    Settings that do not exist or cannot be raise ConfigError at once. Threads may share a Broker. After a fork, and
-    unpickled, it is for reaching the broker only: `close` and `stop` do nothing there, `start` and `kill` raise.
+    Without a directory the data is temporary. It outlives `kill` and `restart`, and is removed by `close`. Settings
+    that do not exist or have an invalid value raise ConfigError at once. Threads may share a Broker. A copy, after a
+    fork or unpickled, can only reach the broker: there `close` and `stop` do nothing, `start` and `kill` raise.
     """
 
     def __init__(
@@ -211,34 +212,34 @@ class Broker:
             return self
 
     def stop(self) -> None:
-        """End it in good order; its data stays until `close`."""
+        """Stop it in good order. Its data stays until `close`."""
         if self._is_ours():
             with self._lock:
                 if self._held.process is not None:
                     self._held.process.terminate(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would end it. What was acknowledged is there after `start`."""
+        """SIGKILL, like a crash. After `start`, everything that was acknowledged is there."""
         self._own("kill")
         with self._lock:
             if self._held.process is not None:
                 self._held.process.kill()
 
     def restart(self) -> Self:
-        """Stop it, if it is running, and start it on the same port with the same data."""
+        """Stop it if it is running, and start it on the same port with the same data."""
         self._own("restart")
         with self._lock:
             self.stop()
             return self.start()
 
     def close(self) -> None:
-        """Stop it for good; temporary data is gone."""
+        """Stop it for good, and remove temporary data."""
         if self._is_ours():
             with self._lock:
                 self._held.give_back()
                 if self._held.temporary is not None and self._has_listened:
                     self._has_lost_data = True
-                elif self._held.temporary is not None:  # it never came up: another start gets another directory
+                elif self._held.temporary is not None:  # it never listened: another start gets another directory
                     self._directory = self._held.temporary = None
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -267,15 +268,15 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients take as `bootstrap.servers`: the same from the first start on, also while it does not run."""
+        """The `bootstrap.servers` of clients. The same from the first start on, also while it is not running."""
         if not self._has_listened:
             raise BrokerFailed("the broker has not been started: call start() or use `with`")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
-        """Make a topic, without a client library; KafkaError if it cannot be made."""
-        # Imported here because most programs that start a broker ask it nothing.
+        """Create a topic without a client library. Raises KafkaError if the broker refuses."""
+        # Imported here because most programs that start a broker do not need it.
         from fencepost.client.connection import Channel
         from fencepost.client.settings import parse_address
 
@@ -295,7 +296,7 @@ class Broker:
 
     @property
     def log(self) -> str:
-        """The last lines that it logged since it was started; in a copy, those from before the copy was made."""
+        """The last lines that it has logged since its start. A copy has those from before it was made."""
         return "".join(self._log)
 
     # -- whose it is -------------------------------------------------------------------------------------------------
@@ -307,7 +308,7 @@ class Broker:
         return self._held.owner is not None and not self._is_ours()
 
     def _own(self, what: str) -> None:
-        """Become the owner, if there is none. Before the lock is taken, which after a fork may be held for ever."""
+        """Become the owner, if there is none. Called before the lock is taken: after a fork it may be held for ever."""
         if self._is_anothers():
             raise BrokerFailed(
                 f"the broker belongs to process {self._held.owner}, which started it; "
@@ -321,7 +322,7 @@ def _pid_of_server(directory: Path) -> int | None:
     try:
         pid = int((directory / LOCK).read_text())
         if os.path.exists("/proc/self/cmdline"):
-            # Empty for a process that has ended, but not been waited for; another's if the id has been used again.
+            # Empty for a process that has ended and was not waited for. Another command if the id was used again.
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             return pid if os.fsencode(directory) in words else None
         os.kill(pid, 0)

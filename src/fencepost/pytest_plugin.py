@@ -1,16 +1,17 @@
 """Fixtures for tests that need a broker. pytest finds them on its own once fencepost is installed.
 
 ``fencepost_broker``              one broker for the whole session (for each worker, with xdist), on a free port
-``fencepost_bootstrap_servers``   its address, as clients want it
+``fencepost_bootstrap_servers``   its address, the `bootstrap.servers` of clients
 ``fencepost_topic``               the name of a fresh topic for this test
 
-Settings of the broker come from ``fencepost_settings`` in the ini file, a line each, and from ``--fencepost-set``. A
-topic's own come from a marker: ``@pytest.mark.fencepost_topic(partitions=3, config={"cleanup.policy": "compact"})``.
+Settings of the broker come from ``fencepost_settings`` in the ini file, one per line, and from ``--fencepost-set``. The
+settings of a topic come from a marker:
+``@pytest.mark.fencepost_topic(partitions=3, config={"cleanup.policy": "compact"})``.
 
-A test may kill or stop the broker (``fencepost_broker.kill()``): it is started again before the next test, on the same
-port and with the same data. A test must not close it, for then the data is gone.
+A test may kill or stop the broker (``fencepost_broker.kill()``). It is started again before the next test, on the same
+port and with the same data. A test must not close it, because that removes the data.
 
-Nothing of the broker is imported before a test asks for it.
+The broker's modules are imported when the first test uses it.
 """
 
 import re
@@ -23,11 +24,11 @@ import pytest
 if TYPE_CHECKING:
     from fencepost.embedded import Broker
 
-#: A new group waits for more members, which in a test only costs 3 s each time.
+#: A new group waits 3 s for more members, which tests do not need.
 DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
 _NAME_LENGTH_MAX = 200
-_BROKER = pytest.StashKey["Broker"]()  #: once a test has asked for it
+_BROKER = pytest.StashKey["Broker"]()  #: once a test has used it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,13 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "fencepost_topic(partitions=1, config={}): what the topic of the fencepost_topic fixture is like"
+        "markers",
+        "fencepost_topic(partitions=1, config={}): settings of the topic that the fencepost_topic fixture creates",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """The test before may have ended the broker. Before fixtures are set up, because they may need it."""
+    """Start the broker again if the last test ended it. Runs before fixtures are set up, because they may need it."""
     broker = item.config.stash.get(_BROKER, None)
     if broker is None or broker.running:
         return
@@ -81,7 +83,7 @@ def fencepost_broker(pytestconfig: pytest.Config) -> "Iterator[Broker]":
 
 @pytest.fixture(scope="session")
 def fencepost_bootstrap_servers(fencepost_broker: "Broker") -> str:
-    """What clients take as `bootstrap.servers`."""
+    """The `bootstrap.servers` of clients."""
     return fencepost_broker.bootstrap_servers
 
 

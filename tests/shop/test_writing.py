@@ -1,4 +1,4 @@
-"""Purchases are written once, whoever else may be at it."""
+"""Purchases are written once, also if several writers try."""
 
 import collections
 

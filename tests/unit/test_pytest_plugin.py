@@ -52,12 +52,9 @@ def run(pytester, monkeypatch):
     return run
 
 
-def test_tests_get_a_broker_and_topics(run):
-    run().assert_outcomes(passed=5)
-
-
-def test_workers_have_a_broker_each(run):
-    run("-n", "2").assert_outcomes(passed=5)
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_tests_get_a_broker_and_topics_and_each_worker_its_own(run, workers):
+    run("-n", workers).assert_outcomes(passed=5)
 
 
 def test_settings_come_from_the_ini_file_and_the_command_line(pytester, run):

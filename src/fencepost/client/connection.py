@@ -4,8 +4,8 @@ A `Channel` sends any request in any version that its caller names. A `Connectio
 broker on versions first. Both block, with a limit on how long an answer may take. Requests may be sent ahead (`send`,
 then `receive` in the same order): a broker answers a connection's requests in the order in which they came.
 
-Invariant: after any failure in the middle of a message the channel is closed, so an answer is never taken for that of
-another request.
+Invariant: after any failure in the middle of a message the channel is closed. So an answer is never matched with the
+wrong request.
 """
 
 import itertools

@@ -66,7 +66,7 @@ def committed_offsets(
 
 
 def _entry(answer: Message) -> Message:
-    """Since version 8 the answer has an entry per group; before, it is that of one group."""
+    """Since version 8 the answer has an entry per group. Before, it is about one group."""
     groups: list[Message] = answer.groups
     return groups[0] if groups else answer
 

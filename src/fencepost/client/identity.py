@@ -8,6 +8,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.client.fields import producer_fields
+
 
 class TransactionProtocol(enum.IntEnum):
     """The transaction protocol; the cluster's `transaction.version` decides."""
@@ -30,9 +32,4 @@ class ProducerIdentity:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As most requests of a transaction name it."""
-        return {
-            "transactional_id": self.transactional_id,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.epoch,
-        }
+        return producer_fields(self.transactional_id, self.producer_id, self.epoch)

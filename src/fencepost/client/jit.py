@@ -52,7 +52,7 @@ def compiled(signature: Any) -> Callable[[Kernel], Kernel]:
         except RuntimeError as error:  # numba found no place for its cache
             if "cannot cache" not in str(error):
                 raise
-            logger.info("%s: it is compiled for this process alone; NUMBA_CACHE_DIR may name a directory", error)
+            logger.info("%s: compiled for this process only; set NUMBA_CACHE_DIR to a writable directory", error)
             made = numba.njit(signature, **OPTIONS)(function)
         return made
 
@@ -60,7 +60,7 @@ def compiled(signature: Any) -> Callable[[Kernel], Kernel]:
 
 
 def helper(function: Kernel) -> Kernel:
-    """A part of a kernel: compiled with whatever calls it. It lies in the same file, whose age the cache goes by."""
+    """A part of a kernel, compiled with its callers. It must be in their file: the cache looks at that file's age."""
     numba: Any = importlib.import_module("numba")
     made: Kernel = numba.njit(**OPTIONS)(function)
     return made

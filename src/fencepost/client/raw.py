@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from fencepost.client.connection import MAX_ANSWER_BYTES, Channel, Pending
-from fencepost.client.fields import by_topic
+from fencepost.client.fields import by_topic, producer_fields
 from fencepost.client.offsets import EARLIEST, LIST_OFFSETS
 from fencepost.client.registration import (
     ADD_OFFSETS_TO_TXN,
@@ -93,7 +93,7 @@ class RawConnection(Channel):
 
 @dataclass
 class Session:
-    """A producer: what a broker knows it by, and the sequences that it has used."""
+    """A producer: its identity for a broker, and the sequences that it has used."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
@@ -105,12 +105,7 @@ class Session:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As most requests of a transaction name it."""
-        return {
-            "transactional_id": self.transactional_id,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.epoch,
-        }
+        return producer_fields(self.transactional_id, self.producer_id, self.epoch)
 
     def batch(
         self,
@@ -185,20 +180,14 @@ class RawClient(RawConnection):
         epoch: int = NO_PRODUCER_EPOCH,
         version: int = 5,
     ) -> Session:
-        """InitProducerId once. An earlier owner of the id is fenced, unless the caller says that it was that one."""
-        answer = self.call(
-            INIT_PRODUCER_ID,
-            version,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-        )
+        """InitProducerId once. Fences the id's earlier owner, unless `producer_id` and `epoch` are that owner's."""
+        fields = producer_fields(transactional_id, producer_id, epoch)
+        answer = self.call(INIT_PRODUCER_ID, version, **fields, transaction_timeout_ms=timeout_ms)
         check(answer.error_code, f"InitProducerId of {transactional_id!r}")
         return Session(answer.producer_id, answer.producer_epoch, transactional_id)
 
     def init_producer(self, transactional_id: str | None = None, **more: int) -> Session:
-        """`try_init`, repeated while the transaction before is being ended, as clients do."""
+        """`try_init`, repeated while the previous transaction is ending, as clients do."""
         return patiently(lambda: self.try_init(transactional_id, **more))
 
     def produce(
@@ -219,7 +208,7 @@ class RawClient(RawConnection):
     def append(
         self, session: Session, topic: str, partition: int, values: Sequence[str], *, version: int = PRODUCE_V2
     ) -> int:
-        """Produce the session's next batch and give its offset; while a transaction before is ended, repeat."""
+        """Produce the session's next batch, and give its offset. Repeated while the previous transaction is ending."""
         batch = session.batch(topic, partition, values)
         result = patiently(
             lambda: self.produce(topic, partition, batch, transactional_id=session.transactional_id, version=version)
@@ -309,10 +298,10 @@ def check(code: int, what: str) -> None:
 
 
 def patiently(ask: Callable[[], T], timeout_s: float = PATIENCE_S, *, recover: Callable[[], None] | None = None) -> T:
-    """Ask until the answer is not "in a moment". After that long the last answer counts.
+    """Ask until the answer is not "in a moment". After `timeout_s` the last answer counts.
 
-    With `recover`, which is called between two attempts, a lost connection and a leader that moved are "in a moment"
-    as well. Only for what may be done twice.
+    `recover` is called between two attempts. With it, a lost connection and a leader that moved are "in a moment" too.
+    Only for what may be done twice.
     """
     again = IN_A_MOMENT | LEADER_MOVED if recover is not None else IN_A_MOMENT
     deadline_s = time.monotonic() + timeout_s
@@ -335,7 +324,7 @@ def patiently(ask: Callable[[], T], timeout_s: float = PATIENCE_S, *, recover: C
 def visible_records(
     data: bytes, from_offset: int, aborted: Iterable[tuple[int, int]], batches: list[BatchHeader]
 ) -> tuple[list[Record], int]:
-    """The records that an application gets to see, and the next offset to fetch; a batch cut at the end is left out.
+    """The records that an application sees, and the next offset to fetch. A batch that is cut at the end is left out.
 
     `aborted` is (first offset, producer id), as the broker sent it. Headers are added to `batches`.
     """

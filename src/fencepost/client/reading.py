@@ -55,8 +55,8 @@ def read_range(
 ) -> Iterator[Any]:
     """The records with offsets from `start` to before `end`, as RecordBatches of `decode.SCHEMA`.
 
-    A RecordBatch holds about `batch_bytes`, and so much more is in memory at a time, beside the fetched bytes.
-    OffsetsOutOfRange if some of them are gone; GaveUp if the partition does not reach `end` in time.
+    A RecordBatch holds about `batch_bytes`. As much again is in memory at a time, beside the fetched bytes.
+    Raises OffsetsOutOfRange if some records are gone, and GaveUp if the partition does not reach `end` in time.
     """
     if start >= end:
         return

@@ -22,6 +22,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, TypeGuard
 
 from fencepost.client.cluster import Cluster, Coordinates
+from fencepost.client.fields import producer_fields
 from fencepost.client.groups import CommittedOffset
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.registration import (
@@ -184,12 +185,8 @@ class SharedTransaction:
     def _init_producer_id(
         self, producer_id: int, epoch: int, again: AbstractSet[ErrorCode] = COORDINATOR_MOVED | BUSY
     ) -> tuple[Message, ErrorCode]:
-        fields = {
-            "transactional_id": self._transactional_id,
-            "transaction_timeout_ms": self._timeout_ms,
-            "producer_id": producer_id,
-            "producer_epoch": epoch,
-        }
+        fields = producer_fields(self._transactional_id, producer_id, epoch)
+        fields["transaction_timeout_ms"] = self._timeout_ms
         what = f"fencing transactional id {self._transactional_id!r}"
         return self._ask(INIT_PRODUCER_ID, fields, what=what, lowest=FIRST_THAT_SAYS_WHO_IT_WAS, again=again)
 

@@ -1,15 +1,13 @@
 """One connection: versions, order, and every way in which a peer can let one down."""
 
 import contextlib
-import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from fencepost.client.connection import Connection
-from fencepost.client.settings import Address, ClientSettings
+from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConnectionLost, InvariantBroken, Unsupported
 from tests.conftest import wait_until
 from tests.fakes.frames import HANG_UP, SILENCE
@@ -91,20 +89,10 @@ def test_a_connection_that_was_closed_while_idle_is_noticed_before_it_is_used(br
 
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x0a"])
-def test_a_peer_that_speaks_something_else_is_taken_for_no_kafka(greeting):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(100)
-                connection.sendall(greeting)
-                with contextlib.suppress(ConnectionError):
-                    connection.recv(100)
-
-        threading.Thread(target=serve, daemon=True).start()
-        with pytest.raises(ConnectionLost, match="is this a Kafka listener without TLS"):
-            Connection(Address(*listener.getsockname()), ClientSettings.parse("unused:1"))
+def test_a_peer_that_speaks_something_else_is_taken_for_no_kafka(broker, connect, greeting):
+    broker.answers[API_VERSIONS] = greeting
+    with pytest.raises(ConnectionLost, match="is this a Kafka listener without TLS"):
+        connect()
 
 
 def test_large_parts_are_sent_whole(connect):

@@ -127,7 +127,7 @@ def test_a_failure_long_after_the_last_is_another_outage(network, told):
     assert told()[1].startswith("no connection to broker a:1 (Connection refused) for 5 s")
 
 
-def test_one_of_two_that_is_back_ends_the_outage_and_the_other_is_told_anew(network, told):
+def test_one_of_two_that_is_back_ends_the_outage_and_the_other_is_told_again(network, told):
     network.down |= {A: "Connection refused", B: "Connection refused"}
     patience = network.retry()
     network.keep_trying(patience, A, B, until_s=110)
