@@ -189,13 +189,17 @@ def await_abort(transaction: SharedTransaction) -> None:
     wait_until(lambda: transaction._is_aborted(transaction._owner()), "the coordinator aborts it")
 
 
-def test_a_transaction_that_outlasts_its_timeout_says_so_and_the_next_one_works(cluster, topic, start):
+@pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
+def test_a_transaction_that_outlasts_its_timeout_says_so_and_the_next_one_works(cluster, topic, start, commits):
     name = topic()
     transaction = start(timeout_ms=300)
     write(cluster, transaction.begin(), name, ["late"])
     await_abort(transaction)
-    with pytest.raises(TransactionTimedOut, match=r"open for \d+\.\d s, longer than transaction\.timeout\.ms=300"):
-        transaction.commit()
+    if commits:
+        with pytest.raises(TransactionTimedOut, match=r"open for \d+\.\d s, longer than transaction\.timeout\.ms=300"):
+            transaction.commit()
+    else:
+        assert transaction.abort() is AbortedBy.TIMEOUT
     write(cluster, transaction.begin(), name, ["again"])
     transaction.commit()
     assert read_settled(cluster, name) == ["again"]
@@ -224,17 +228,6 @@ def test_an_id_that_the_cluster_has_forgotten_is_taken_again_unless_there_is_a_s
             idle.begin()
         successor.commit()
         assert read_settled(cluster, SOURCE) == ["once", "by the successor"]
-
-
-def test_an_abort_after_the_timeout_finds_it_done(cluster, topic, start):
-    name = topic()
-    transaction = start(timeout_ms=300)
-    write(cluster, transaction.begin(), name, ["late"])
-    await_abort(transaction)
-    assert transaction.abort() is AbortedBy.TIMEOUT
-    write(cluster, transaction.begin(), name, ["again"])
-    transaction.commit()
-    assert read_settled(cluster, name) == ["again"]
 
 
 # -- outcome unknown ---------------------------------------------------------------------------------------------------
