@@ -52,7 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("broker")
     group.addoption("--bootstrap", metavar="HOST:PORT", help="run the client tests on this Kafka, not on a new broker")
     group.addoption("--apache-kafka", action="store_true", help="run the client tests on a new Apache Kafka")
-    parser.addoption("--thorough", action="store_true", help="run what takes long, too (make thorough)")
+    parser.addoption("--thorough", action="store_true", help="run the tests that take long, too")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("thorough") and not item.config.getoption("--thorough"):
+        pytest.skip("takes long: --thorough runs it")
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,10 @@
 """The scenarios that take seconds, played on our broker as `fencepost scenarios run` plays them.
 
-The slow ones are played by the command: the coordinator at every step (tests/faults does it too), pauses, Spark.
+Those on Spark are played by tests/spark. The slow ones are played by the command: the coordinator at every step
+(tests/faults does it too) and pauses.
 """
 
 import json
-import random
 
 import pytest
 from click.testing import CliRunner
@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from fencepost.cli.main import main
 from fencepost.embedded import Broker
 from fencepost.lab.scenarios.catalogue import choose
-from fencepost.lab.scenarios.play import Player, Settings
 from fencepost.lab.scenarios.scenario import Scenario
 from fencepost.lab.scenarios.stage import NotYet, Stage
-from fencepost.lab.scenarios.story import Ending, Kind, Result
+from fencepost.lab.scenarios.story import Ending, Kind
+from tests.scenarios.playing import assert_right, play, told
 
 QUICK = [
     "lost-answer",
@@ -33,22 +33,9 @@ QUICK = [
 ]
 
 
-def play(*scenarios: Scenario, bootstrap: str | None = None) -> list[Result]:
-    seed = random.SystemRandom().randrange(2**31)
-    return Player(Settings(seed, bootstrap), lambda scenario: lambda item: None, lambda result: None).play(
-        list(scenarios)
-    )
-
-
-def told(result: Result) -> str:
-    return json.dumps(result.as_dict(), indent=1, ensure_ascii=False)
-
-
 @pytest.mark.parametrize("name", QUICK)
 def test_the_failure_does_no_harm(name: str):
-    (result,) = play(*choose([name]))
-    assert result.ending is Ending.RIGHT, told(result)
-    assert len(result.checks) >= 3
+    assert_right(name)
 
 
 def _promise(stage: Stage) -> None:

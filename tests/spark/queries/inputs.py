@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.conftest import topic_maker, unique, wait_until
-from tests.spark.faults.checker import partitions_of, read_records
+from tests.spark.checker import partitions_of, read_records
 from tests.spark.queries.case import DAY_S, SENTINEL, SENTINEL_S, Kind, Row, Source, Subscribed, Wave, Written
 from tests.spark.queries.given import Place
 

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.conftest import wait_until
-from tests.spark.faults.checker import partitions_of, read_records
+from tests.spark.checker import partitions_of, read_records
 
 TIMEOUT_S = 30.0
 

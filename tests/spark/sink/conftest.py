@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.conftest import unique
-from tests.spark.faults.driver import Plan
-from tests.spark.faults.scene import SMALL_RECORD_BATCHES, Scene
+from tests.spark.numbers_job import Plan
+from tests.spark.scene import SMALL_RECORD_BATCHES, Scene
 from tests.spark.sink.inprocess import InProcess
 
 
@@ -24,7 +24,7 @@ def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> Cal
         home.mkdir()
         given = {"bootstrap": bootstrap, "checkpoint": str(home / "checkpoint"), "options": SMALL_RECORD_BATCHES}
         names = {"source": make_topic(3), "left": make_topic(3), "right": make_topic(2), "pipeline": unique("pipeline")}
-        return Scene(Plan(**{**given, **names, **settings}), home)
+        return Scene(Plan(**{**given, **names, **settings}))
 
     return make
 

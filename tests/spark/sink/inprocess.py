@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fencepost.client.connection import Connection, Pending
+from fencepost.client.registration import END_TXN
 from fencepost.spark import batch_writer
 from fencepost.spark.sink import steps
 from fencepost.spark.sink.pipeline import Pipeline
 from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
-from tests.spark.faults import driver
-from tests.spark.faults.driver import END_TXN, Plan
+from tests.spark import numbers_job
+from tests.spark.numbers_job import Plan
 
 TIMEOUT_S = 240.0
 ENDTXN_SENT = "ENDTXN_SENT"
@@ -48,7 +49,7 @@ class InProcess:
         **writer: Any,
     ) -> StreamingQuery:
         """`df` are the records, those of the plan unless given; `function` is called instead of `pipeline`."""
-        records = driver.transform(driver.read(self.spark, plan), plan) if df is None else df
+        records = numbers_job.transform(numbers_job.read(self.spark, plan), plan) if df is None else df
         given: dict[str, Any] = {
             "pipeline": plan.pipeline,
             "bootstrap_servers": plan.bootstrap,

@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from fencepost.spark.sink.steps import BatchStep
-from tests.spark.faults import driver
-from tests.spark.faults.checker import read_committed
-from tests.spark.faults.scene import Scene
+from tests.spark import numbers_job
+from tests.spark.checker import read_committed
+from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import InProcess, dying_at
 from tests.spark.source.support import fill
 
@@ -48,7 +48,7 @@ def test_a_source_that_stays_quiet_does_not_stop_the_others(
     fill(scene.plan.bootstrap, quiet.source, ["quiet"])
 
     def both() -> DataFrame:
-        rows = driver.read(here.spark, scene.plan).union(driver.read(here.spark, quiet))
+        rows = numbers_job.read(here.spark, scene.plan).union(numbers_job.read(here.spark, quiet))
         return records(scene, rows.select(sf.col("value").cast("string").alias("n")))
 
     for _ in range(3):
@@ -67,8 +67,8 @@ def test_a_topic_that_is_read_twice_may_be_read_to_different_ends(
     slow = dataclasses.replace(scene.plan, batch_records=30)
 
     def twice() -> DataFrame:
-        fast_rows = driver.read(here.spark, scene.plan).selectExpr("concat('a', value) AS n")
-        slow_rows = driver.read(here.spark, slow).selectExpr("concat('b', value) AS n")
+        fast_rows = numbers_job.read(here.spark, scene.plan).selectExpr("concat('a', value) AS n")
+        slow_rows = numbers_job.read(here.spark, slow).selectExpr("concat('b', value) AS n")
         return records(scene, fast_rows.union(slow_rows))
 
     with dying_at(BatchStep.COMMITTED, passes=1):
@@ -121,7 +121,7 @@ def counted_in_pandas(rows: DataFrame) -> DataFrame:
 def test_windows_come_out_in_a_batch_that_reads_nothing(here: InProcess, make_small_scene: SmallScene) -> None:
     """The first batch moves the watermark, the second has no data and emits what is complete by then."""
     scene = make_small_scene(100)
-    query = here.run(scene.plan, records(scene, windows(driver.read(here.spark, scene.plan))))
+    query = here.run(scene.plan, records(scene, windows(numbers_job.read(here.spark, scene.plan))))
     assert len(query.recentProgress) >= 2
     expected = [{"window": start, "count": 10} for start in range(0, 90, 10)]
     assert sorted(written(scene), key=lambda row: row["window"]) == expected
@@ -144,7 +144,7 @@ def test_state_survives_a_death_between_the_two_commits(
     scene = make_small_scene(60, batch_records=25)
 
     def rows() -> DataFrame:
-        return records(scene, query(driver.read(here.spark, scene.plan)))
+        return records(scene, query(numbers_job.read(here.spark, scene.plan)))
 
     def finish() -> list[dict[str, int]]:
         scene.check.write(40)
@@ -183,10 +183,10 @@ def test_state_is_found_in_a_plan_that_is_not_shown_whole(here: InProcess, make_
         for _ in range(2):
             with dying_at(BatchStep.COMMITTED):
                 here.run_until_failed(
-                    scene.plan, records(scene, totals(driver.read(here.spark, scene.plan))), output_mode="update"
+                    scene.plan, records(scene, totals(numbers_job.read(here.spark, scene.plan))), output_mode="update"
                 )
             scene.check.write(10)
-        here.run(scene.plan, records(scene, totals(driver.read(here.spark, scene.plan))), output_mode="update")
+        here.run(scene.plan, records(scene, totals(numbers_job.read(here.spark, scene.plan))), output_mode="update")
     finally:
         here.spark.conf.unset("spark.sql.maxPlanStringLength")
     assert {row["group"]: row["count"] for row in written(scene)} == dict.fromkeys(range(5), 14)
@@ -198,7 +198,7 @@ def test_state_in_a_lost_checkpoint_stops_the_pipeline_before_it_writes(
     scene = make_small_scene(50)
 
     def rows() -> DataFrame:
-        return records(scene, totals(driver.read(here.spark, scene.plan)))
+        return records(scene, totals(numbers_job.read(here.spark, scene.plan)))
 
     here.run(scene.plan, rows(), output_mode="update")
     before = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
@@ -227,7 +227,7 @@ def test_positions_of_other_sources_in_a_lost_checkpoint_stop_the_pipeline(
 
     def rows() -> DataFrame:
         files = here.spark.readStream.text(str(tmp_path / "files"))
-        numbers = driver.read(here.spark, scene.plan).selectExpr("CAST(value AS STRING) AS value")
+        numbers = numbers_job.read(here.spark, scene.plan).selectExpr("CAST(value AS STRING) AS value")
         return records(scene, numbers.union(files))
 
     with dying_at(BatchStep.COMMITTED):
@@ -247,7 +247,7 @@ def test_a_checkpoint_that_has_lost_its_querys_id_is_continued(here: InProcess, 
     scene = make_small_scene(60, batch_records=25)
 
     def rows() -> DataFrame:
-        return records(scene, totals(driver.read(here.spark, scene.plan)))
+        return records(scene, totals(numbers_job.read(here.spark, scene.plan)))
 
     with dying_at(BatchStep.COMMITTED, passes=1):
         here.run_until_failed(scene.plan, rows(), output_mode="update")

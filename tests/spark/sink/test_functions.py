@@ -16,9 +16,9 @@ from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.sink.pipeline import Pipeline
 from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
-from tests.spark.faults import driver
-from tests.spark.faults.checker import read_committed
-from tests.spark.faults.scene import Scene
+from tests.spark import numbers_job
+from tests.spark.checker import read_committed
+from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import InProcess, dying_at, looking
 from tests.spark.source.support import delete_records
 
@@ -36,7 +36,9 @@ def writer_of(scene: Scene) -> Pipeline:
 def numbers_of(here: InProcess, scene: Scene) -> DataFrame:
     """The numbers as records for the left topic."""
     number = sf.col("value").cast("string")
-    return driver.read(here.spark, scene.plan).select(sf.lit(scene.plan.left).alias("topic"), number.alias("value"))
+    return numbers_job.read(here.spark, scene.plan).select(
+        sf.lit(scene.plan.left).alias("topic"), number.alias("value")
+    )
 
 
 def written(scene: Scene) -> Counter[int]:
@@ -237,11 +239,12 @@ def test_two_queries_that_run_cannot_share_a_pipeline(here: InProcess, make_smal
     query = here.start(scene.plan, trigger={"processingTime": "100 milliseconds"})
     wait_until(lambda: query.lastProgress is not None, "the first query has written", 120)
     shared = dataclasses.replace(other.plan, pipeline=scene.plan.pipeline)
-    said = here.run_until_failed(shared, pipeline=writer_of(Scene(shared, scene.checkpoint.parent)))
+    said = here.run_until_failed(shared, pipeline=writer_of(Scene(shared)))
     assert f"is used by query {query.id}, which is running" in said
     for session in (here.spark, here.spark.newSession()):
+        numbers = numbers_job.transform(numbers_job.read(session, shared), shared)
         with pytest.raises(BatchRefused, match="which is running"):
-            write_stream(driver.transform(driver.read(session, shared), shared), checkpoint=shared.checkpoint)
+            write_stream(numbers, checkpoint=shared.checkpoint)
     assert not other.check.see().left
     scene.check.write(10)
     wait_until(lambda: scene.check.assert_whole() == 30, "the first query goes on", 120)
@@ -273,11 +276,11 @@ def test_a_pipeline_that_gets_another_name_does_not_write_its_last_batch_again(
     with dying_at(BatchStep.COMMITTED):
         here.run_until_failed(scene.plan, numbers_of(here, scene))
     renamed = dataclasses.replace(scene.plan, pipeline=f"{scene.plan.pipeline}-2")
-    said = here.run_until_failed(renamed, numbers_of(here, Scene(renamed, scene.checkpoint.parent)))
+    said = here.run_until_failed(renamed, numbers_of(here, Scene(renamed)))
     assert f"was written for pipeline '{scene.plan.pipeline}'" in said
     here.run(scene.plan, numbers_of(here, scene))  # as it says: once under the old name
     scene.check.write(10)
-    here.run(renamed, numbers_of(here, Scene(renamed, scene.checkpoint.parent)))
+    here.run(renamed, numbers_of(here, Scene(renamed)))
     assert written(scene) == Counter(range(50))
 
 

@@ -15,7 +15,7 @@ from fencepost.spark import lag, write, write_stream
 from fencepost.spark.sink import plain
 from fencepost.spark.sink.inherited import SourceSaid, sources_of
 from tests.conftest import unique
-from tests.spark.faults.checker import read_committed
+from tests.spark.checker import read_committed
 from tests.spark.source.support import fill
 
 pytestmark = pytest.mark.timeout(600)

@@ -18,9 +18,9 @@ from fencepost.spark import progress, subscribe, write, write_stream
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import unique, wait_until
-from tests.spark.faults import driver
-from tests.spark.faults.checker import read_committed
-from tests.spark.faults.scene import Scene
+from tests.spark import numbers_job
+from tests.spark.checker import read_committed
+from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
 
 pytestmark = pytest.mark.timeout(600)
@@ -33,7 +33,7 @@ def test_each_batch_is_one_transaction_that_is_told_of(spark: SparkSession, make
     scene = make_small_scene(300, batch_records=150)
     heard: list[TransactionProgress] = []
     end = subscribe(heard.append)
-    query = driver.start(spark, scene.plan)
+    query = numbers_job.start(spark, scene.plan)
     assert query.awaitTermination(240)
     end()
     scene.check.assert_complete()
@@ -67,7 +67,7 @@ def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
     scene = make_small_scene(100, is_endless=True, batch_records=60)
     gate = Gate(point, passes=0 if writer == "tasks" else 1)
     with looking(gate.look):
-        query = driver.start(spark, scene.plan)
+        query = numbers_job.start(spark, scene.plan)
         gate.wait_until_reached(query)
         before = scene.check.assert_whole()
         stopping = threading.Thread(target=query.stop)
@@ -82,7 +82,7 @@ def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
         assert before == after == 0
     else:
         assert 0 < before <= after
-    assert driver.start(spark, dataclasses.replace(scene.plan, is_endless=False)).awaitTermination(240)
+    assert numbers_job.start(spark, dataclasses.replace(scene.plan, is_endless=False)).awaitTermination(240)
     scene.check.assert_complete()
 
 
@@ -90,7 +90,7 @@ def test_columns_that_make_no_record_are_refused_before_anything_is_taken_over(
     spark: SparkSession, make_small_scene: SmallScene
 ) -> None:
     scene = make_small_scene(20)
-    rows = driver.read(spark, scene.plan).select("key")
+    rows = numbers_job.read(spark, scene.plan).select("key")
     with pytest.raises(ConfigError, match="needs a column 'value'; it has key"):
         write_stream(
             rows, pipeline=scene.plan.pipeline, bootstrap_servers="127.0.0.1:1", checkpoint=scene.plan.checkpoint
@@ -107,7 +107,7 @@ def test_a_large_batch_is_encoded_and_written_by_all(here: InProcess, make_small
 
 def test_offsets_move_when_a_batch_has_nothing_to_write(here: InProcess, make_small_scene: SmallScene) -> None:
     scene = make_small_scene(100)
-    records = driver.transform(driver.read(here.spark, scene.plan).where("value IS NULL"), scene.plan)
+    records = numbers_job.transform(numbers_job.read(here.spark, scene.plan).where("value IS NULL"), scene.plan)
     here.run(scene.plan, records)
     assert not scene.check.see().left
     assert sum(scene.check.committed().values()) == 100
@@ -139,8 +139,8 @@ def test_several_sources_in_one_query_keep_all_of_their_offsets(
     scene_of_other.write(60)
 
     def records() -> object:
-        both = driver.read(here.spark, scene.plan).union(driver.read(here.spark, other))
-        return driver.transform(both, scene.plan)
+        both = numbers_job.read(here.spark, scene.plan).union(numbers_job.read(here.spark, other))
+        return numbers_job.transform(both, scene.plan)
 
     with dying_at(BatchStep.COMMITTED):
         here.run_until_failed(scene.plan, records())
@@ -216,7 +216,7 @@ def test_the_argument_topic_is_for_all_rows(spark: SparkSession, make_small_scen
     scene = make_small_scene(20)
     name = topic(1)
     query = write_stream(
-        driver.transform(driver.read(spark, scene.plan), scene.plan),
+        numbers_job.transform(numbers_job.read(spark, scene.plan), scene.plan),
         pipeline=scene.plan.pipeline,
         bootstrap_servers=scene.plan.bootstrap,
         checkpoint=scene.plan.checkpoint,

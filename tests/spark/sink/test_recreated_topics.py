@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.conftest import topic_maker, wait_until
-from tests.spark.faults import driver
-from tests.spark.faults.checker import read_committed
-from tests.spark.faults.scene import Scene
+from tests.spark import numbers_job
+from tests.spark.checker import read_committed
+from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import InProcess
 from tests.spark.source.support import fill
 
@@ -63,7 +63,7 @@ def test_a_source_that_was_created_again_stops_the_pipeline_until_it_is_told(
             .option("failOnDataLoss", "false")
             .load()
         )
-        return driver.transform(rows, scene.plan)
+        return numbers_job.transform(rows, scene.plan)
 
     here.run(scene.plan, accepting())
     here.run(scene.plan)  # and from here on it is an ordinary topic again
@@ -87,7 +87,7 @@ def test_another_start_than_what_is_committed_does_not_get_around_it(
         .option("startingOffsets", "earliest")
         .load()
     )
-    said = here.run_until_failed(scene.plan, driver.transform(rows, scene.plan))
+    said = here.run_until_failed(scene.plan, numbers_job.transform(rows, scene.plan))
     assert "BatchRefused" in said
     assert "was deleted and created again" in said
     assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == OLD

@@ -11,9 +11,9 @@ from fencepost.errors import BootstrapFailed
 from fencepost.spark.sink import active
 from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import unique
-from tests.spark.faults import driver
-from tests.spark.faults.checker import partitions_of
-from tests.spark.faults.scene import Scene
+from tests.spark import numbers_job
+from tests.spark.checker import partitions_of
+from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
 
 pytestmark = pytest.mark.timeout(600)
@@ -90,11 +90,11 @@ def test_offsets_that_do_not_fit_are_refused(
     scene.delete_checkpoint()
     source = here.spark.readStream.format("fencepost").option("kafka.bootstrap.servers", scene.plan.bootstrap)
     again = source.option("subscribe", scene.plan.source).option("startingOffsets", "earliest").load()
-    here.run(dataclasses.replace(scene.plan, batch_records=100), driver.transform(again, scene.plan))
+    here.run(dataclasses.replace(scene.plan, batch_records=100), numbers_job.transform(again, scene.plan))
     assert "ends where the pipeline stands already. Nothing is written" in caplog.text
     scene.delete_checkpoint()
     scene.check.write(10)
-    said = here.run_until_failed(scene.plan, driver.transform(again, scene.plan))
+    said = here.run_until_failed(scene.plan, numbers_job.transform(again, scene.plan))
     assert "would repeat records" in said
     assert scene.check.assert_whole() == 100
 
@@ -118,7 +118,7 @@ def test_a_wrong_address_is_named(here: InProcess, make_small_scene: SmallScene)
 
 def test_an_error_in_the_users_code_is_told_as_it_is(here: InProcess, make_small_scene: SmallScene) -> None:
     scene = make_small_scene(20)
-    spoiled = driver.read(here.spark, scene.plan).selectExpr(
+    spoiled = numbers_job.read(here.spark, scene.plan).selectExpr(
         f"'{scene.plan.left}' AS topic", "CAST(raise_error('the code is wrong') AS STRING) AS value"
     )
     assert "the code is wrong" in here.run_until_failed(scene.plan, spoiled)
@@ -127,7 +127,7 @@ def test_an_error_in_the_users_code_is_told_as_it_is(here: InProcess, make_small
 
 def test_a_column_of_another_type_is_refused(here: InProcess, make_small_scene: SmallScene) -> None:
     scene = make_small_scene(20)
-    rows = driver.read(here.spark, scene.plan).selectExpr(f"'{scene.plan.left}' AS topic", "offset AS value")
+    rows = numbers_job.read(here.spark, scene.plan).selectExpr(f"'{scene.plan.left}' AS topic", "offset AS value")
     assert "column 'value' must be string or binary, not bigint" in here.run_until_failed(scene.plan, rows)
 
 

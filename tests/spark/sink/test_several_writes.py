@@ -11,9 +11,9 @@ from pyspark.sql import functions as sf
 from fencepost.spark import batch_writer
 from fencepost.spark.sink.pipeline import Pipeline
 from fencepost.spark.sink.steps import BatchStep
-from tests.spark.faults import driver
-from tests.spark.faults.checker import read_committed
-from tests.spark.faults.scene import Scene
+from tests.spark import numbers_job
+from tests.spark.checker import read_committed
+from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import InProcess, dying_at
 
 pytestmark = pytest.mark.timeout(600)
@@ -52,11 +52,11 @@ def with_topic(df: DataFrame, topic: str) -> DataFrame:
 
 
 def run(here: InProcess, scene: Scene, writer: Pipeline, each: EachBatch) -> None:
-    here.run(scene.plan, driver.read(here.spark, scene.plan), pipeline=writer, function=each)
+    here.run(scene.plan, numbers_job.read(here.spark, scene.plan), pipeline=writer, function=each)
 
 
 def run_until_failed(here: InProcess, scene: Scene, writer: Pipeline, each: EachBatch) -> str:
-    return here.run_until_failed(scene.plan, driver.read(here.spark, scene.plan), pipeline=writer, function=each)
+    return here.run_until_failed(scene.plan, numbers_job.read(here.spark, scene.plan), pipeline=writer, function=each)
 
 
 def assert_complete(scene: Scene) -> None:
@@ -86,7 +86,7 @@ def test_all_of_them_are_made_of_the_same_rows(here: InProcess, make_small_scene
     """Also where the query gives other values each time that it is computed."""
     scene = make_small_scene(COUNT)
     writer = writer_of(scene)
-    rows = driver.read(here.spark, scene.plan).select("key", sf.expr("uuid()").alias("value"))
+    rows = numbers_job.read(here.spark, scene.plan).select("key", sf.expr("uuid()").alias("value"))
 
     def each(df: DataFrame, batch_id: int) -> None:
         with writer.batch(df, batch_id) as batch:

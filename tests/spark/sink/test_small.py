@@ -7,9 +7,9 @@ from confluent_kafka import IsolationLevel
 from pyspark.sql import DataFrame
 
 from fencepost.spark.sink import jobs, small
-from tests.spark.faults import driver
-from tests.spark.faults.checker import read_committed, read_records
-from tests.spark.faults.scene import Scene
+from tests.spark import numbers_job
+from tests.spark.checker import read_committed, read_records
+from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import InProcess
 
 
@@ -55,7 +55,7 @@ def test_the_driver_writes_what_tasks_write(
     here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int], key: str, timestamp: str
 ) -> None:
     scene = make_exact_scene(2, 4)
-    rows = driver.read(here.spark, scene.plan).selectExpr(
+    rows = numbers_job.read(here.spark, scene.plan).selectExpr(
         f"'{scene.plan.left}' AS topic",
         f"{key} AS key",
         "CAST(offset % 4 AS STRING) AS value",
@@ -82,7 +82,7 @@ def test_rows_that_come_to_more_than_the_driver_takes_are_written_by_tasks(
 ) -> None:
     """The first batch has short records, the second has records of 200 kB."""
     scene = make_exact_scene(2, 100)
-    rows = driver.read(here.spark, scene.plan).selectExpr(
+    rows = numbers_job.read(here.spark, scene.plan).selectExpr(
         f"'{scene.plan.left}' AS topic", "IF(offset < 100, 'short', repeat('long', 50000)) AS value"
     )
     here.run(scene.plan, rows)
@@ -95,7 +95,7 @@ def test_rows_without_a_key_go_to_all_partitions_in_turn(
     here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
 ) -> None:
     scene = make_exact_scene(6, 10)
-    here.run(scene.plan, driver.transform(driver.read(here.spark, scene.plan), scene.plan).drop("key"))
+    here.run(scene.plan, numbers_job.transform(numbers_job.read(here.spark, scene.plan), scene.plan).drop("key"))
     assert len(collected) == 5
     assert all(scene.check.ends(scene.plan.left, IsolationLevel.READ_COMMITTED).values())
 
@@ -104,7 +104,7 @@ def test_a_row_without_a_topic_is_an_error_and_nothing_is_written(
     here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
 ) -> None:
     scene = make_exact_scene(2, 50)
-    rows = driver.read(here.spark, scene.plan).selectExpr(
+    rows = numbers_job.read(here.spark, scene.plan).selectExpr(
         f"IF(offset < 50, '{scene.plan.left}', NULL) AS topic", "value"
     )
     said = here.run_until_failed(scene.plan, rows)

@@ -20,7 +20,7 @@ from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from fencepost.spark.state.changelog import changelog_name
 from tests.conftest import grow_topic, wait_until
-from tests.spark.faults.checker import read_committed
+from tests.spark.checker import read_committed
 
 
 def add_up(given: Keyed) -> Updated:

@@ -1,206 +1,224 @@
-"""Scenario 7: what dies, is repeated or comes late in a Spark job, in both transaction protocols."""
+"""Scenario 7: what dies, is repeated or comes late in a Spark job. The seed chooses the transaction protocol."""
 
-from fencepost.client.identity import TransactionProtocol
+from dataclasses import dataclass
+from typing import Any
+
 from fencepost.client.raw import Session
-from fencepost.lab.scenarios.orders import ENCODING, VARIABLE, WRITTEN_SOME, Action
+from fencepost.lab.scenarios.orders import ENCODING, ENDTXN_SENT, VARIABLE, WRITTEN_SOME, Action
 from fencepost.lab.scenarios.scenario import Needs, Scenario
 from fencepost.lab.scenarios.spark_cluster import StandaloneSpark
-from fencepost.lab.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, SparkShop
+from fencepost.lab.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, TIMEOUT, TWO_EXECUTORS, SparkShop
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.lab.scenarios.zombie import REFUSALS
 from fencepost.spark.home import link_spark
 
 TIMEOUT_MS = 10_000
+#: Long enough to begin writing.
+SHORT_TIMEOUT_MS = 3_000
 REFUSED = "may not write"
-TWO_EXECUTORS = "local-cluster[2,1,1024]"
 
-#: Where a driver is killed, and what that means.
-DEATHS = {
-    "WRITING": "the first writer has its permit, and is about to write",
-    "WRITTEN": "every record is in Kafka, none of them visible",
-    "OFFSETS_ADDED": "the offsets are in the transaction as well",
-    "COMMITTING": "EndTxn is about to be sent",
-    "COMMITTED": "Kafka has acknowledged it, Spark's checkpoint does not know",
+#: A second copy of any task that takes longer than its companion.
+EAGER_SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.multiplier": "1.1",
+}
+#: A second copy of any task that takes seconds.
+PATIENT_SPECULATION = {
+    **EAGER_SPECULATION,
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "500ms",
+    "spark.speculation.task.duration.threshold": "3s",
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a driver dies: where, and which processes. It writes batches of up to `small` records without tasks."""
+
+    point: str
+    action: Action
+    small: int
+    means: str
+
+
+#: A run plays three in a row; seeds 0, 1 and 2 play all. KILL ends Python alone. Its JVM lives a little longer.
+DEATHS = [
+    Death(WRITTEN_SOME, Action.KILL_GROUP, 0, "a writer has written some of its records"),
+    Death("COMMITTING", Action.KILL, 1000, "EndTxn is about to be sent"),
+    Death("COMMITTED", Action.KILL_GROUP, 1000, "Kafka has acknowledged it, Spark's checkpoint does not know"),
+    Death("WRITING", Action.KILL, 0, "the first writer has its permit, and is about to write"),
+    Death(ENDTXN_SENT, Action.KILL_GROUP, 0, "EndTxn has been sent, and nobody has read the answer"),
+    Death("OFFSETS_ADDED", Action.KILL_GROUP, 1000, "records and offsets are in the transaction, none of them visible"),
+    Death(ENCODING, Action.KILL_GROUP, 0, "a worker encodes; nothing is in Kafka"),
+    Death("WRITTEN", Action.KILL_GROUP, 0, "every record is in Kafka, none of them visible"),
+    Death("DECIDED", Action.KILL_GROUP, 1000, "the batch is about to be run"),
+]
+DEATHS_A_RUN = 3
+
+
 def workers_die(stage: Stage) -> None:
-    for protocol in stage.protocols():
-        shop = SparkShop(stage, f"-p{protocol}")
-        orders = shop.orders()
-        stage.tell(f"Protocol {protocol}: the shop runs on Spark, local[2], and does its first batch.")
-        shop.sell()
-        job = shop.job(protocol, orders=orders, is_endless=True)
-        shop.wait_until_processed(job)
-        for point, action, words in (
-            (ENCODING, Action.KILL, "A Python worker is killed while it encodes. Spark runs its task again"),
-            (ENCODING, Action.FAIL, "A task fails while it encodes. Spark retries it"),
-            (WRITTEN_SOME, Action.KILL, "A Python worker is killed after it has written some of its records"),
-            (WRITTEN_SOME, Action.FAIL, "A task fails after it has written some of its records"),
-        ):
-            stage.tell(f"{words}.")
-            orders.give(point, action)
-            shop.sell()
-            shop.wait_for_order(job, orders, point)
-            shop.wait_until_processed(job)
-            shop.look()
-            shop.check_progress()
-        job.kill_all()
-        stage.tell("Look at everything.")
-        shop.look_at_everything()
-
-
-def driver_dies(stage: Stage) -> None:
-    deaths = stage.random.sample(sorted(DEATHS), 3)
     shop = SparkShop(stage)
-    shop.sell(BATCH * (len(deaths) + 3))
-    protocols = stage.protocols()
-    for number, point in enumerate(deaths):
-        protocol = protocols[number % len(protocols)]
-        stage.tell(f"Protocol {protocol}: the driver is killed at {point}: {DEATHS[point]}.")
-        orders = shop.orders()
-        orders.give(point, Action.WAIT, passes=1)
-        job = shop.job(protocol, orders=orders)
-        shop.wait_for_order(job, orders, point)
+    shop.go_live(options={TIMEOUT: str(TIMEOUT_MS)})
+    shop.suffer(ENCODING, Action.KILL, "A Python worker is killed while it encodes. Spark runs its task again.")
+    shop.suffer(ENCODING, Action.FAIL, "A task fails while it encodes. Spark retries it.")
+    shop.suffer(WRITTEN_SOME, Action.KILL, "A Python worker is killed after it has written some of its records.")
+    shop.suffer(WRITTEN_SOME, Action.FAIL, "A task fails after it has written some of its records.")
+    shop.suffer(WRITTEN_SOME, Action.WAIT, "A task stands still for ever, after it has written some of its records.")
+    shop.close()
+
+
+def driver_dies(stage: Stage, **changes: Any) -> None:
+    """`changes` override fields of the plan of each job."""
+    first = stage.seed * DEATHS_A_RUN % len(DEATHS)
+    shop = SparkShop(stage)
+    shop.sell(BATCH * (DEATHS_A_RUN + 2))
+    for number, death in enumerate(DEATHS[first : first + DEATHS_A_RUN]):
+        shop.protocol = stage.protocol(number)
+        stage.tell(f"Protocol {shop.protocol}: the driver is killed at {death.point}: {death.means}.")
+        options = {"smallBatchRecords": str(death.small)}
+        if death.point in (ENCODING, WRITTEN_SOME):
+            shop.orders.give(death.point, Action.WAIT)
+            shop.start(options=options, **changes)
+            shop.wait_for_order(death.point)
+            shop.job.kill_all()
+        else:
+            shop.die(death.point, death.action, options=options, **changes)
         shop.look()
-        job.kill_all()
         stage.show_readers(shop.books.invoices)
+        shop.check_whole()
+        if number % 2 and changes.get("source_format", "fencepost") == "fencepost":
+            stage.tell("The checkpoint is deleted.")
+            shop.delete_checkpoint()
     stage.tell("The next driver runs to the end.")
-    shop.finish(shop.job(protocols[-1]))
-    shop.look_at_everything()
+    shop.finish(**changes)
 
 
 def checkpoint_lost(stage: Stage) -> None:
     shop = SparkShop(stage)
-    protocol = stage.protocols()[-1]
     shop.sell(3 * BATCH)
-    orders = shop.orders()
-    orders.give("COMMITTED", Action.WAIT, passes=1)
-    stage.tell("The driver is killed after its second commit; Spark's checkpoint does not know of it.")
-    job = shop.job(protocol, orders=orders)
-    shop.wait_for_order(job, orders, "COMMITTED")
-    job.kill_all()
+    stage.tell("The driver is killed after its second commit. Spark's checkpoint does not know of it.")
+    shop.die("COMMITTED", Action.KILL_GROUP)
     stage.show_offsets(shop.pipeline, shop.books.inputs(stage), stable=True)
-    stage.tell("The checkpoint is deleted: all of it. The job starts anew, as another query.")
+    shop.check_whole()
+    stage.tell("The whole checkpoint is deleted. The job starts as a new query.")
     shop.delete_checkpoint()
-    shop.finish(shop.job(protocol))
-    shop.look_at_everything()
+    shop.finish()
 
 
 def straggler(stage: Stage) -> None:
-    for protocol in stage.protocols():
-        shop = SparkShop(stage, f"-p{protocol}")
-        shop.sell()
-        orders = shop.orders()
-        orders.give(WRITTEN_SOME, Action.WAIT)
-        stage.tell(f"Protocol {protocol}: a task has written some of its records, and stands still.")
-        job = shop.job(
-            protocol, orders=orders, is_endless=True, options={"kafka.transaction.timeout.ms": str(TIMEOUT_MS)}
-        )
-        worker = shop.wait_for_order(job, orders, WRITTEN_SOME)
-        owner = stage.view.owner(shop.transactional_id)
-        stage.note(f"it is process {worker}")
-        shop.look()
-        stage.tell(f"The transaction's timeout ({TIMEOUT_MS} ms) passes: the coordinator aborts it.")
-        stage.eventually(lambda: _state(stage, shop) == "CompleteAbort", "the timeout aborts it")  # noqa: B023
-        shop.look()
-        stage.tell("The straggler goes on, and writes what it had left: too late. The batch is run again.")
-        orders.withdraw(WRITTEN_SOME)
-        shop.wait_until_processed(job)
-        shop.look()
-        if owner is not None:
-            stage.tell("The same late writes once more, by hand, so that their answers are seen.")
-            _write_late(stage, shop, protocol, Session(owner.producer_id, owner.epoch, shop.transactional_id))
-        shop.sell()
-        shop.wait_until_processed(job)
-        job.kill_all()
-        shop.look_at_everything()
+    shop = SparkShop(stage)
+    shop.sell()
+    shop.orders.give(WRITTEN_SOME, Action.WAIT)
+    stage.tell(f"Protocol {shop.protocol}: a task has written some of its records, and stands still.")
+    shop.start(is_endless=True, options={TIMEOUT: str(TIMEOUT_MS)})
+    worker = shop.wait_for_order(WRITTEN_SOME)
+    owner = stage.view.owner(shop.transactional_id)
+    stage.note(f"it is process {worker}")
+    shop.look()
+    stage.tell(f"The transaction's timeout ({TIMEOUT_MS} ms) passes. The coordinator aborts it.")
+    shop.wait_until_settled()
+    shop.look()
+    stage.tell("The straggler goes on, and writes what it had left: too late. The batch is run again.")
+    shop.orders.withdraw(WRITTEN_SOME)
+    shop.wait_until_processed()
+    shop.look()
+    if owner is not None:
+        stage.tell("The same late writes once more, by hand, so that their answers are seen.")
+        late = stage.producer(shop.protocol)
+        late.who = Session(owner.producer_id, owner.epoch, shop.transactional_id)
+        for where in shop.books.outputs(stage):
+            code = late.produce(where, [b'{"by":"straggler"}'], sequence=10_000).error
+            stage.answer(f"Produce {stage.short(where)} as {late.who}: {code.name}")
+            stage.check(code in REFUSALS, "the late write is refused", code.name)
+    shop.sell()
+    shop.wait_until_processed()
+    shop.close()
 
 
 def executor_dies(stage: Stage) -> None:
     shop = SparkShop(stage)
-    protocol = stage.protocols()[stage.seed % len(stage.protocols())]
-    orders = shop.orders()
-    stage.tell(f"Protocol {protocol}: the shop runs on Spark with two executors, processes of their own.")
-    shop.sell()
-    job = shop.job(protocol, orders=orders, is_endless=True, master=TWO_EXECUTORS)
-    shop.wait_until_processed(job)
+    shop.go_live(" with two executors, processes of their own", master=TWO_EXECUTORS, conf=EAGER_SPECULATION)
+    shop.suffer(WRITTEN_SOME, Action.KILL_EXECUTOR, "An executor is killed after a task has written some records.")
+    shop.suffer(
+        ENCODING, Action.KILL_EXECUTOR, "An executor is killed while it encodes, with what it made for other writers."
+    )
+    shop.suffer(WRITTEN_SOME, Action.KILL, "A Python worker is killed after it has written some of its records.")
+    shop.close()
+
+
+def broker_dies(stage: Stage) -> None:
+    shop = SparkShop(stage)
+    shop.go_live()
     for point, words in (
-        (WRITTEN_SOME, "An executor is killed after one of its tasks has written some records"),
-        (ENCODING, "An executor is killed while it encodes; what it had made for other writers goes with it"),
+        (WRITTEN_SOME, "after a task has written some of its records"),
+        ("COMMITTING", "when EndTxn is about to be sent"),
     ):
-        stage.tell(f"{words}.")
-        orders.give(point, Action.KILL_EXECUTOR)
+        stage.tell(f"The broker is killed {words}, and started again.")
+        shop.orders.give(point, Action.WAIT)
         shop.sell()
-        shop.wait_for_order(job, orders, point)
-        shop.wait_until_processed(job)
-        shop.look()
-        shop.check_progress()
+        shop.wait_for_order(point)
+        stage.kill_broker()
+        stage.start_broker()
+        shop.orders.withdraw(point)
+        shop.get_over_it()
+    stage.tell("The broker is killed between two batches, and started again.")
+    stage.kill_broker()
+    stage.start_broker()
+    shop.sell()
+    shop.get_over_it()
+    shop.close()
+
+
+def too_slow(stage: Stage) -> None:
+    shop = SparkShop(stage)
+    shop.sell()
+    shop.orders.give(WRITTEN_SOME, Action.WAIT)
+    setting = f"transaction.timeout.ms={SHORT_TIMEOUT_MS}"
+    stage.tell(f"Protocol {shop.protocol}: a writer stands still for longer than {setting}.")
+    job = shop.start(options={TIMEOUT: str(SHORT_TIMEOUT_MS), "maxAttempts": "1"})
+    said = job.wait_for("failed", timeout_s=JOB_TIMEOUT_S)["error"]
+    stage.check(setting in said, "the query fails, and names the setting", said)
     job.kill_all()
-    stage.tell("Look at everything.")
-    shop.look_at_everything()
+    # Only the log shows this: the driver has noted the failure in its ledger, in one more transaction.
+    states = stage.show_log(shop.transactional_id)
+    stage.check("CompleteAbort" in states, "the transaction was aborted", states)
+    shop.check_whole()
+    stage.check(not stage.read(shop.books.invoices), "nothing of the batch has taken effect")
+    stage.tell("The next driver has the time that it needs.")
+    shop.finish()
 
 
 def speculation(stage: Stage) -> None:
     cluster = stage.enter(StandaloneSpark(stage.home / "cluster", link_spark(stage.home / "spark-home")))
-    conf = {
-        **cluster.conf,
-        "spark.speculation": "true",
-        "spark.speculation.interval": "100ms",
-        "spark.speculation.quantile": "0.5",
-        "spark.speculation.multiplier": "1.1",
-        "spark.speculation.minTaskRuntime": "500ms",
-        "spark.speculation.task.duration.threshold": "3s",
-    }
     shop = SparkShop(stage)
-    protocol = stage.protocols()[stage.seed % len(stage.protocols())]
-    orders = shop.orders()
-    stage.tell(f"Protocol {protocol}: two Spark workers on two addresses; slow tasks are started a second time.")
+    # Executors are not children of the driver here, so they do not inherit its environment.
+    orders = {f"spark.executorEnv.{VARIABLE}": str(shop.orders.directory)}
+    conf = {**cluster.conf, **PATIENT_SPECULATION, **orders}
+    shop.go_live(", on two workers at two addresses, with speculation", master=cluster.master, conf=conf)
+    stage.tell("A task is slow while it encodes. Spark starts a copy of it, which wins.")
+    shop.orders.give(ENCODING, Action.WAIT)
     shop.sell()
-    conf[f"spark.executorEnv.{VARIABLE}"] = str(orders.directory)  # executors are no children of the driver here
-    job = shop.job(protocol, orders=orders, is_endless=True, master=cluster.master, conf=conf)
-    shop.wait_until_processed(job)
-    stage.tell("A task is slow while it encodes. Spark starts a copy of it beside, which wins.")
-    orders.give(ENCODING, Action.WAIT)
+    stage.note(f"process {shop.wait_for_order(ENCODING)} stands still")
+    shop.get_over_it()
+    stage.check(shop.orders.taken_by(ENCODING) is not None, "the batch went through while the slow one stood still")
+    shop.orders.withdraw(ENCODING)
+    stage.tell("A task is slow after it has written some records. Spark starts a copy of it.")
+    shop.orders.give(WRITTEN_SOME, Action.WAIT)
     shop.sell()
-    stage.note(f"process {shop.wait_for_order(job, orders, ENCODING)} stands still")
-    shop.wait_until_processed(job)
-    stage.check(orders.taken_by(ENCODING) is not None, "the batch went through while the slow one stood still")
-    orders.withdraw(ENCODING)
-    shop.look()
-    shop.check_progress()
-    stage.tell("A task is slow after it has written some. Spark starts a copy of it beside.")
-    orders.give(WRITTEN_SOME, Action.WAIT)
-    shop.sell()
-    stage.note(f"process {shop.wait_for_order(job, orders, WRITTEN_SOME)} stands still")
+    stage.note(f"process {shop.wait_for_order(WRITTEN_SOME)} stands still")
     refusal = stage.eventually(lambda: shop.find_in_logs(REFUSED), "the copy is refused", JOB_TIMEOUT_S)
     stage.answer(refusal)
     shop.look()
-    stage.tell("The copy was refused its permit. The slow one goes on; it alone has written.")
-    orders.withdraw(WRITTEN_SOME)
-    shop.wait_until_processed(job)
-    shop.look()
-    shop.check_progress()
-    stage.tell("One more batch; then look at everything.")
+    stage.tell("The copy got no permit. The slow one goes on. It alone has written.")
+    shop.orders.withdraw(WRITTEN_SOME)
+    shop.get_over_it()
+    stage.tell("One more batch.")
     shop.sell()
-    shop.wait_until_processed(job)
-    job.kill_all()
-    shop.look_at_everything()
-
-
-def _state(stage: Stage, shop: SparkShop) -> str:
-    owner = stage.view.owner(shop.transactional_id)
-    return owner.state if owner is not None else ""
-
-
-def _write_late(stage: Stage, shop: SparkShop, protocol: TransactionProtocol, who: Session) -> None:
-    """The same identity from here, so that the answer is seen as well."""
-    late = stage.producer(protocol)
-    late.who = who
-    for where in shop.books.outputs(stage):
-        code = late.produce(where, [b'{"by":"straggler"}'], sequence=10_000).error
-        stage.answer(f"Produce {stage.short(where)} as {who}: {code.name}")
-        stage.check(code in REFUSALS, "the late write is refused", code.name)
+    shop.wait_until_processed()
+    shop.close()
 
 
 SCENARIOS = [
@@ -215,7 +233,7 @@ SCENARIOS = [
     Scenario(
         "spark-driver-dies",
         7,
-        "The Spark driver is killed at steps around the commit",
+        "The Spark driver is killed at three of nine points of a batch, and its checkpoint is lost once",
         "The next driver fences, reads what Kafka says is committed, and skips or runs the batch.",
         driver_dies,
         Needs.SPARK,
@@ -250,6 +268,22 @@ SCENARIOS = [
         "Executors of a Spark job are killed while they encode and while they write",
         "Whatever process dies: every purchase takes effect once.",
         executor_dies,
+        Needs.SPARK,
+    ),
+    Scenario(
+        "spark-broker-dies",
+        7,
+        "The broker is killed under a running Spark job: in a batch, before its commit, and between two",
+        "The job waits for the broker, finishes or repeats the batch, and goes on.",
+        broker_dies,
+        Needs.SPARK | Needs.OWN_BROKER,
+    ),
+    Scenario(
+        "spark-too-slow",
+        7,
+        "A batch takes longer than its transaction may, and may not be tried again",
+        "Nobody else has the id, so the error names the setting to change. Nothing of the batch takes effect.",
+        too_slow,
         Needs.SPARK,
     ),
 ]

@@ -28,6 +28,7 @@ class Plan:
     batch_records: int = 200
     master: str = "local[2,4]"
     is_endless: bool = False
+    source_format: str = "fencepost"  #: or `kafka`, Spark's own
     options: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
     log_file: str = ""
@@ -42,16 +43,17 @@ def start(spark: Any, plan: Plan) -> Any:
     from fencepost.shop.pipeline import shop
     from fencepost.spark import write_stream
 
-    purchases = (
-        spark.readStream.format("fencepost")
+    reader = (
+        spark.readStream.format(plan.source_format)
         .option("kafka.bootstrap.servers", plan.bootstrap)
         .option("subscribe", plan.purchases)
-        .option("kafka.group.id", plan.pipeline)
-        .option("startingOffsets", "committed")
         .option("maxOffsetsPerTrigger", plan.batch_records)
-        .load()
     )
-    outputs = shop(purchases)
+    if plan.source_format == "fencepost":
+        reader = reader.option("startingOffsets", "committed").option("kafka.group.id", plan.pipeline)
+    else:
+        reader = reader.option("startingOffsets", "earliest")
+    outputs = shop(reader.load())
     if plan.suffix:
         outputs = outputs.withColumn("topic", functions.concat(functions.col("topic"), functions.lit(plan.suffix)))
     return write_stream(
@@ -64,17 +66,32 @@ def start(spark: Any, plan: Plan) -> Any:
     )
 
 
-def main() -> int:
-    from fencepost.spark.session import session
+def obey() -> None:
+    """Look for orders at every step, and when the request that commits has left."""
+    from fencepost.client.connection import Connection, Pending
+    from fencepost.client.registration import END_TXN
     from fencepost.spark.sink import steps
-
-    plan = Plan(**json.loads(sys.argv[1]))
 
     def hook(step: steps.BatchStep, batch_id: int) -> None:
         say("step", step=step.name, batch=batch_id)
         orders.look(step.name)
 
+    receive = Connection.receive
+
+    def receive_and_look(self: Connection, pending: Pending, **more: Any) -> Any:
+        if pending.api_key == END_TXN:
+            orders.look(orders.ENDTXN_SENT)
+        return receive(self, pending, **more)
+
     steps.hook = hook
+    Connection.receive = receive_and_look  # type: ignore[method-assign, assignment]
+
+
+def main() -> int:
+    from fencepost.spark.session import session
+
+    plan = Plan(**json.loads(sys.argv[1]))
+    obey()
     conf = {
         "spark.python.daemon.module": "fencepost.lab.scenarios.spark_daemon",
         "spark.sql.streaming.pollingDelay": "10",

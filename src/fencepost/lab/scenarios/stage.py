@@ -9,7 +9,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -99,6 +99,11 @@ class Stage:
         """Those that the cluster speaks, the older one first."""
         return [protocol for protocol in TransactionProtocol if protocol <= protocol_of(self.cluster)]
 
+    def protocol(self, number: int = 0) -> TransactionProtocol:
+        """The seed chooses the first one, and the next numbers take turns."""
+        known = self.protocols()
+        return known[(self.seed + number) % len(known)]
+
     def name(self, word: str) -> str:
         """A name of this run's own for a topic, a group or a transactional id."""
         return f"{word}{self.suffix}"
@@ -153,6 +158,18 @@ class Stage:
             if time.monotonic() > deadline_s:
                 raise NotYet(f"not within {timeout_s:.0f} s: {what}")
             time.sleep(0.05)
+
+    def wait_until_settled(
+        self, partitions: Iterable[TopicPartition], what: str = "markers are written", timeout_s: float = EVENTUALLY_S
+    ) -> None:
+        """Wait for the end of every transaction that is open now.
+
+        An LSO never falls. So this cannot be missed, as a state of the coordinator can if the next transaction begins.
+        """
+        ends = {where: found.end for where, found in self.view.ends(partitions).items()}
+        self.eventually(
+            lambda: all(found.lso >= ends[where] for where, found in self.view.ends(ends).items()), what, timeout_s
+        )
 
     # -- looking -----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Produ
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.conftest import wait_until
-from tests.spark.faults.driver import Plan
+from tests.spark.numbers_job import Plan
 
 TIMEOUT_S = 30.0
 
