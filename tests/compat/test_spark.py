@@ -12,7 +12,7 @@ from bench.harness import brokers, java
 from fencepost.lab.kit.java import JavaMissing
 from fencepost.lab.kit.servers import Server
 from fencepost.lab.scenarios.scenario import Needs, Scenario
-from fencepost.lab.scenarios.spark_failures import driver_dies
+from fencepost.lab.scenarios.spark_failures import kill_drivers
 from tests.compat.tools import Tool
 from tests.conftest import APACHE_SETTINGS
 from tests.scenarios.playing import assert_right
@@ -42,5 +42,5 @@ def spark_kafka() -> dict[str, Any]:
 @pytest.mark.parametrize("source", ["fencepost", "kafka"])
 def test_a_pipeline_whose_driver_is_killed_again_and_again(kafka: Server, source: str, seed: int) -> None:
     changes = {} if source == "fencepost" else spark_kafka()
-    dies = Scenario("dies", 7, "line", "says", lambda stage: driver_dies(stage, **changes), Needs.SPARK)
+    dies = Scenario("dies", 7, "line", "says", lambda stage: kill_drivers(stage, **changes), Needs.SPARK)
     assert_right(dies, bootstrap=kafka.bootstrap, seed=seed)

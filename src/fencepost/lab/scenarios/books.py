@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from fencepost.errors import ErrorCode
-from fencepost.lab.kit.raw import RawProducer
+from fencepost.errors import ConnectionLost, ErrorCode
+from fencepost.lab.kit.raw import RawProducer, Sent
 from fencepost.lab.scenarios.stage import EVENTUALLY_S, Stage
 from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
 from fencepost.wire.terms import TopicPartition
@@ -11,8 +11,9 @@ from fencepost.wire.terms import TopicPartition
 
 @dataclass(slots=True)
 class Books:
-    """What has to be there in the end."""
+    """What must be there in the end."""
 
+    stage: Stage
     group: str
     purchases: TopicPartition
     outputs: list[TopicPartition]
@@ -24,30 +25,33 @@ class Books:
         invoices, shipments = stage.topics(INVOICES, SHIPMENTS, partitions=2)
         (purchases,) = stage.topics(PURCHASES)
         outputs = [TopicPartition(name, n) for name in (invoices, shipments) for n in (0, 1)]
-        return cls(stage.name("group"), TopicPartition(purchases, 0), outputs)
+        return cls(stage, stage.name("group"), TopicPartition(purchases, 0), outputs)
 
-    def write(self, producer: RawProducer, number: int) -> list[ErrorCode]:
+    def write(self, producer: RawProducer, number: int) -> None:
         """Purchase `number`: a record for every output, and an offset."""
         codes = [producer.prepare(self.outputs, self.group)]
         codes += [producer.produce(where, [self.value(number)]).error for where in self.outputs]
         codes.append(producer.commit_offsets(self.group, {self.purchases: number}))
-        return codes
+        self.stage.check(not any(codes), "the transaction is written", [code.name for code in codes])
+
+    def hear(self, sent: Sent, *, commit: bool) -> None:
+        """The answer to EndTxn, if it came before the coordinator died."""
+        try:
+            answer = sent.receive()
+            self.stage.answer(f"EndTxn({outcome(commit)}): {ErrorCode(answer.error_code).name}, in time")
+        except ConnectionLost:
+            self.stage.answer(f"EndTxn({outcome(commit)}): the connection broke")
 
     def value(self, number: int) -> str:
         return f'{{"purchaseId":{number}}}'
 
-    def note(self, number: int, *, commit: bool) -> None:
+    def check(self, number: int, *, commit: bool, patience_s: float = EVENTUALLY_S) -> None:
+        """Purchase `number` has ended so. Every output shows the same, and the offset agrees."""
+        stage = self.stage
         if commit:
             self.committed.append(self.value(number))
             self.offset = number
-
-    def check(self, stage: Stage, what: str, patience_s: float = EVENTUALLY_S) -> None:
-        """Every output shows the same, and the offset agrees."""
-        stage.eventually(
-            lambda: all(found.lso == found.end for found in stage.view.ends(self.outputs).values()),
-            "markers are written",
-            patience_s,
-        )
+        stage.wait_until_settled(self.outputs, timeout_s=patience_s)
         wrong = []
         for topic in sorted({where.topic for where in self.outputs}):
             seen = stage.read(topic)
@@ -63,4 +67,9 @@ class Books:
         found = stage.eventually(offset, "a stable offset", patience_s)
         if found != self.offset:
             wrong.append(f"the offset is {found} instead of {self.offset}")
+        what = f"every partition and the group's offset show the {outcome(commit)}"
         stage.check(not wrong, what, "; ".join(wrong))
+
+
+def outcome(commit: bool) -> str:
+    return "commit" if commit else "abort"

@@ -20,9 +20,8 @@ MODULES = (
 
 
 def scenarios() -> list[Scenario]:
-    found: list[Scenario] = []
-    for module in MODULES:
-        found += importlib.import_module(f"fencepost.lab.scenarios.{module}").SCENARIOS
+    modules = [importlib.import_module(f"fencepost.lab.scenarios.{name}") for name in MODULES]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Scenario)]
     return sorted(found, key=lambda scenario: scenario.number)
 
 

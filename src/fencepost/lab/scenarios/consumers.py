@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from fencepost.client.identity import TransactionProtocol
-from fencepost.errors import ErrorCode
 from fencepost.lab.kit.programs import Program
 from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.scenarios import downstream
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once, committed
 from fencepost.lab.scenarios.loop import Point
-from fencepost.lab.scenarios.scenario import Scenario
+from fencepost.lab.scenarios.scenario import scenario
 from fencepost.lab.scenarios.stage import Stage, ids_of
 from fencepost.shop import INVOICES
 from fencepost.wire.terms import TopicPartition
@@ -18,7 +16,12 @@ from fencepost.wire.terms import TopicPartition
 SESSION_MS, SHORT_SESSION_MS = 6_000, 2_000
 
 
+@scenario(4)
 def loop_dies(stage: Stage) -> None:
+    """The consuming side of the loop dies before and after the commit.
+
+    After recovery the app starts from the last committed offset, which is part of the transaction.
+    """
     shop = Shop.open(stage)
     shop.sell(stage, 10, 16)
     plan = shop.plan(stage, timeout_ms=20_000).as_dict()
@@ -53,7 +56,12 @@ def loop_dies(stage: Stage) -> None:
     check_exactly_once(stage, shop)
 
 
+@scenario(4)
 def downstream_dies(stage: Stage) -> None:
+    """A downstream consumer dies; its successor goes on at the committed offset.
+
+    In read_committed mode poll() only returns transactional messages which have been committed.
+    """
     (topic,) = stage.topics(INVOICES)
     where = TopicPartition(topic, 0)
     group = stage.name("accounting")
@@ -95,7 +103,12 @@ def downstream_dies(stage: Stage) -> None:
     stage.show_offsets(group, [where], stable=True)
 
 
+@scenario(4)
 def two_consumers(stage: Stage) -> None:
+    """Two consumers of one group each see their partitions' part of a transaction.
+
+    There is no guarantee that a single consumer reads all messages of a transaction: only its partitions'.
+    """
     partitions = 2 * stage.random.randint(1, 2)
     (topic,) = stage.topics(INVOICES, partitions=partitions)
     group = stage.name("accounting")
@@ -132,15 +145,12 @@ def two_consumers(stage: Stage) -> None:
 def _write(
     stage: Stage, producer: RawProducer, places: list[TopicPartition], values: list[list[str]], *, commit: bool
 ) -> None:
-    if producer.protocol is TransactionProtocol.V1:
-        producer.prepare(places)
+    producer.prepare(places)
     codes = [producer.produce(where, each).error for where, each in zip(places, values, strict=True)]
     codes.append(producer.end(commit=commit))
     if any(codes):
-        stage.check(False, "the transaction is written", [ErrorCode(code).name for code in codes])
-    stage.eventually(
-        lambda: all(found.lso == found.end for found in stage.view.ends(places).values()), "markers are written"
-    )
+        stage.check(False, "the transaction is written", [code.name for code in codes])
+    stage.wait_until_settled(places)
 
 
 def _session_ms(stage: Stage) -> int:
@@ -163,28 +173,3 @@ def _assigned(child: Program) -> list[int]:
     """The latest assignment."""
     found = _events(child, "assigned")
     return sorted(found[-1]["partitions"]) if found else []
-
-
-SCENARIOS = [
-    Scenario(
-        "loop-dies",
-        4,
-        "The consuming side of the loop dies before and after the commit",
-        "After recovery the app starts from the last committed offset, which is part of the transaction.",
-        loop_dies,
-    ),
-    Scenario(
-        "downstream-dies",
-        4,
-        "A downstream consumer dies; its successor goes on at the committed offset",
-        "In read_committed mode poll() only returns transactional messages which have been committed.",
-        downstream_dies,
-    ),
-    Scenario(
-        "two-consumers",
-        4,
-        "Two consumers of one group each see their partitions' part of a transaction",
-        "There is no guarantee that a single consumer reads all messages of a transaction: only its partitions'.",
-        two_consumers,
-    ),
-]

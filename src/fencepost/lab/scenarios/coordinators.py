@@ -4,11 +4,10 @@ One process is coordinator of transactions, coordinator of groups and leader of 
 with it. `cluster_failures` plays the same on three nodes of Apache Kafka.
 """
 
-from fencepost.client.identity import TransactionProtocol
-from fencepost.errors import ConnectionLost, ErrorCode
+from fencepost.errors import ErrorCode
 from fencepost.lab.scenarios import cluster_failures
-from fencepost.lab.scenarios.books import Books
-from fencepost.lab.scenarios.scenario import Needs, Scenario
+from fencepost.lab.scenarios.books import Books, outcome
+from fencepost.lab.scenarios.scenario import Needs, scenario
 from fencepost.lab.scenarios.stage import Stage
 
 #: The numbered steps at which our broker can be told to end itself.
@@ -25,76 +24,60 @@ STEPS = {
 }
 
 
+@scenario(5, Needs.OWN_BROKER | Needs.OUR_BROKER, on_kafka_cluster=cluster_failures.coordinator_dies)
 def coordinator_dies(stage: Stage) -> None:
+    """The transaction coordinator dies in every state of the two-phase commit.
+
+    Once PREPARE is in the log the outcome is certain; whoever coordinates next goes on from there.
+    """
     books = Books.open(stage)
-    protocols = stage.protocols()
     number = 0
     for commit in (True, False):
         for step, meaning in STEPS.items():
             number += 1
-            protocol = protocols[(number + stage.seed) % len(protocols)]
-            _die_at(stage, books, number, protocol, step, meaning, commit=commit)
+            stage.tell(f"{outcome(commit)}, protocol {stage.protocol(number)}: the broker dies at {step}: {meaning}.")
+            _die_at(stage, books, number, step, commit=commit)
     stage.tell("At the end, look at everything once more.")
     stage.show_lso(*books.outputs)
     stage.show_readers(*sorted({where.topic for where in books.outputs}))
     stage.show_offsets(books.group, [books.purchases], stable=True)
 
 
-def _die_at(
-    stage: Stage,
-    books: Books,
-    number: int,
-    protocol: TransactionProtocol,
-    step: str,
-    meaning: str,
-    *,
-    commit: bool,
-) -> None:
-    word = "commit" if commit else "abort"
+def _die_at(stage: Stage, books: Books, number: int, step: str, *, commit: bool) -> None:
     name = stage.name(f"shop-{number}")
     stage.kill_broker()
     stage.start_broker(crash_at=step)
-    producer = stage.producer(protocol)
+    producer = stage.producer(stage.protocol(number))
     producer.init(name)
-    codes = books.write(producer, number)
-    stage.tell(f"{word}, protocol {protocol}: the broker dies at {step}: {meaning}.")
-    stage.check(not any(codes), "the transaction is written", [code.name for code in codes])
-    sent = producer.send_end(commit=commit)
-    try:
-        answer = sent.receive()
-        stage.answer(f"EndTxn({word}): {ErrorCode(answer.error_code).name}, in time")
-    except ConnectionLost:
-        stage.answer(f"EndTxn({word}): the connection broke")
+    books.write(producer, number)
+    books.hear(producer.send_end(commit=commit), commit=commit)
     stage.wait_until_broker_is_dead()
     stage.start_broker()
     stage.show_log(name)
     stage.show_epochs(name)
     code = producer.end(commit=commit)
-    stage.answer(f"EndTxn({word}) again, after the restart: {code.name}")
-    stage.check(not code, "the producer is told that it is done", code.name)
+    stage.expect(f"EndTxn({outcome(commit)}) again, after the restart", code, "the producer is told that it is done")
     done = "CompleteCommit" if commit else "CompleteAbort"
-    stage.eventually(lambda: [e.state for e in stage.view.transaction_log(name)][-1:] == [done], f"{done} is logged")
+    stage.wait_until_logged(name, done)
     states = stage.show_log(name)
-    stage.check(_outcomes(states) == 1, f"it was decided once: {done}", states)
-    books.note(number, commit=commit)
-    books.check(stage, f"every partition and the group's offset show the {word}")
+    outcomes = {state.removeprefix("Prepare").removeprefix("Complete") for state in states} & {"Commit", "Abort"}
+    stage.check(len(outcomes) == 1, f"it was decided once: {done}", states)
+    books.check(number, commit=commit)
 
 
-def _outcomes(states: list[str]) -> int:
-    """How many different outcomes were logged."""
-    return len({state.removeprefix("Prepare").removeprefix("Complete") for state in states} & {"Commit", "Abort"})
-
-
+@scenario(5, Needs.OWN_BROKER, on_kafka_cluster=cluster_failures.group_coordinator_dies)
 def group_coordinator_dies(stage: Stage) -> None:
+    """The group coordinator dies with offsets pending.
+
+    Offsets of an open transaction are in the log, and not given to anybody before it commits.
+    """
     books = Books.open(stage)
     for number, commit in ((1, True), (2, True), (3, False)):
-        word = "commit" if commit else "abort"
-        protocol = stage.protocols()[(number + stage.seed) % len(stage.protocols())]
+        protocol = stage.protocol(number)
         producer = stage.producer(protocol)
         producer.init(stage.name("shop"))
         stage.tell(f"Transaction {number}, protocol {protocol}: records, and offset {number} in it. The broker dies.")
-        codes = books.write(producer, number)
-        stage.check(not any(codes), "the transaction is written", [code.name for code in codes])
+        books.write(producer, number)
         stage.kill_broker()
         stage.start_broker()
         stage.show_epochs(stage.name("shop"))
@@ -106,15 +89,18 @@ def group_coordinator_dies(stage: Stage) -> None:
         )
         old = stage.show_offsets(books.group, [books.purchases], stable=False)
         stage.check(old == {str(books.purchases): books.offset}, "everybody else gets the offset before it", old)
-        stage.tell(f"The producer ends it: {word}.")
-        code = producer.end(commit=commit)
-        stage.check(not code, f"EndTxn({word}) is carried out", code.name)
-        books.note(number, commit=commit)
-        books.check(stage, f"offset and records show the {word}")
+        stage.tell(f"The producer ends it: {outcome(commit)}.")
+        stage.expect(f"EndTxn({outcome(commit)})", producer.end(commit=commit), "it is carried out")
+        books.check(number, commit=commit)
         stage.show_offsets(books.group, [books.purchases], stable=True)
 
 
+@scenario(5, Needs.OWN_BROKER, on_kafka_cluster=cluster_failures.leader_dies)
 def leader_dies(stage: Stage) -> None:
+    """The leader of a data partition dies with a transaction open in it.
+
+    The next leader has the log, and with it producer ids, epochs, sequences and open transactions.
+    """
     books = Books.open(stage)
     where = books.outputs[stage.random.randrange(len(books.outputs))]
     for protocol in stage.protocols():
@@ -144,42 +130,9 @@ def leader_dies(stage: Stage) -> None:
         stage.answer(f"Produce, the next: {more}")
         code = producer.end(commit=True)
         stage.check(not more.error and not code, "the same transaction commits", (more.error.name, code.name))
-        stage.eventually(
-            lambda: stage.view.ends([where])[where].lso == stage.view.ends([where])[where].end, "markers are written"
-        )
+        stage.wait_until_settled([where])
         seen = [e.value for e in stage.read(where.topic) if e.partition == where.partition and e.offset >= before]
         stage.show_log(stage.name("shop"))
         stage.show_lso(where)
         expected = [b'{"purchaseId":%d}' % n for n in (1, 2, 3)]
         stage.check(seen == expected, "read_committed sees all three, each once", seen)
-
-
-SCENARIOS = [
-    Scenario(
-        "coordinator-dies",
-        5,
-        "The transaction coordinator dies in every state of the two-phase commit",
-        "Once PREPARE is in the log the outcome is certain; whoever coordinates next goes on from there.",
-        coordinator_dies,
-        Needs.OWN_BROKER | Needs.OUR_BROKER,
-        cluster_failures.coordinator_dies,
-    ),
-    Scenario(
-        "group-coordinator-dies",
-        5,
-        "The group coordinator dies with offsets pending",
-        "Offsets of an open transaction are in the log, and not given to anybody before it commits.",
-        group_coordinator_dies,
-        Needs.OWN_BROKER,
-        cluster_failures.group_coordinator_dies,
-    ),
-    Scenario(
-        "leader-dies",
-        5,
-        "The leader of a data partition dies with a transaction open in it",
-        "The next leader has the log, and with it producer ids, epochs, sequences and open transactions.",
-        leader_dies,
-        Needs.OWN_BROKER,
-        cluster_failures.leader_dies,
-    ),
-]

@@ -2,18 +2,19 @@
 
 from fencepost.client.raw import Session
 from fencepost.errors import ErrorCode
-from fencepost.lab.scenarios.scenario import Needs, Scenario
+from fencepost.lab.scenarios.scenario import Needs, scenario
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.shop import INVOICES
 from fencepost.wire.terms import TopicPartition
 
-SAYS = (
-    "The producer retries with the same sequence number; the broker remembers which sequences it has, "
-    "and does not append the batch again."
-)
 
-
+@scenario(1)
 def lost_answer(stage: Stage) -> None:
+    """An answer is lost after the append; the same batch is retried.
+
+    The producer retries with the same sequence number; the broker remembers which sequences it has, and does not
+    append the batch again.
+    """
     (topic,) = stage.topics(INVOICES)
     where = TopicPartition(topic, 0)
     producer = stage.producer()
@@ -58,7 +59,12 @@ def _count(stage: Stage, topic: str, expected: int) -> None:
     stage.check(len(committed) == len(uncommitted) == expected, f"both readers see {expected} records, each once")
 
 
+@scenario(1, Needs.OWN_BROKER)
 def retry_after_restart(stage: Stage) -> None:
+    """The broker dies before it answers; the same batch is retried after its restart.
+
+    Producer id and sequence are in the log, so a broker that starts again rejects the duplicate as well.
+    """
     (topic,) = stage.topics(INVOICES)
     where = TopicPartition(topic, 0)
     producer = stage.producer()
@@ -90,16 +96,3 @@ def retry_after_restart(stage: Stage) -> None:
     stage.answer(f"Produce: {result}")
     stage.check(not result.error, "the sequence goes on where it was", result)
     _count(stage, topic, sequence + 4)
-
-
-SCENARIOS = [
-    Scenario("lost-answer", 1, "An answer is lost after the append; the same batch is retried", SAYS, lost_answer),
-    Scenario(
-        "retry-after-restart",
-        1,
-        "The broker dies before it answers; the same batch is retried after its restart",
-        "Producer id and sequence are in the log, so a broker that starts again rejects the duplicate as well.",
-        retry_after_restart,
-        Needs.OWN_BROKER,
-    ),
-]

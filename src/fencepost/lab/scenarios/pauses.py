@@ -5,14 +5,19 @@ import time
 from fencepost.lab.kit.programs import Program
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once
 from fencepost.lab.scenarios.loop import FENCED, Plan, Point
-from fencepost.lab.scenarios.scenario import Needs, Scenario
+from fencepost.lab.scenarios.scenario import Needs, scenario
 from fencepost.lab.scenarios.stage import Stage
 
 TIMEOUT_MS = 3_000
 BEYOND_S = 2 * TIMEOUT_MS / 1000
 
 
+@scenario(8, Needs.OWN_BROKER)
 def broker_pauses(stage: Stage) -> None:
+    """The broker stands still for longer than every timeout, then goes on.
+
+    Being away for longer than any timeout loses nothing and repeats nothing.
+    """
     shop, plan, program = _open_transaction(stage, stage.random.randint(2, 6))
     stage.tell(f"SIGSTOP to the broker, for {BEYOND_S:.0f} s.")
     stage.pause_broker()
@@ -32,15 +37,18 @@ def broker_pauses(stage: Stage) -> None:
     _look(stage, shop)
 
 
+@scenario(8)
 def program_pauses(stage: Stage) -> None:
+    """The program stands still for longer than its transaction's timeout, then commits.
+
+    What the timeout aborted stays aborted; the zombie is fenced by the epoch.
+    """
     shop, plan, program = _open_transaction(stage, stage.random.randint(1, 4))
     stage.tell("SIGSTOP to the program.")
     program.pause()
     program.go_on()
     outputs = shop.outputs(stage)
-    stage.eventually(
-        lambda: all(found.lso == found.end for found in stage.view.ends(outputs).values()), "the timeout aborts it"
-    )
+    stage.wait_until_settled(outputs, "the timeout aborts it")
     stage.show_log(stage.name("shop"))
     stage.show_lso(*outputs)
     stage.tell("The timeout has aborted it. A second program takes over, and comes to the end.")
@@ -80,22 +88,3 @@ def _look(stage: Stage, shop: Shop) -> None:
     stage.show_lso(*shop.outputs(stage))
     stage.show_readers(shop.invoices, shop.shipments)
     check_exactly_once(stage, shop)
-
-
-SCENARIOS = [
-    Scenario(
-        "broker-pauses",
-        8,
-        "The broker stands still for longer than every timeout, then goes on",
-        "Being away for longer than any timeout loses nothing and repeats nothing.",
-        broker_pauses,
-        Needs.OWN_BROKER,
-    ),
-    Scenario(
-        "program-pauses",
-        8,
-        "The program stands still for longer than its transaction's timeout, then commits",
-        "What the timeout aborted stays aborted; the zombie is fenced by the epoch.",
-        program_pauses,
-    ),
-]

@@ -4,13 +4,18 @@ from collections import Counter
 
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once
 from fencepost.lab.scenarios.loop import Mode, Point
-from fencepost.lab.scenarios.scenario import Scenario
+from fencepost.lab.scenarios.scenario import scenario
 from fencepost.lab.scenarios.stage import Stage, ids_of
 
 PURCHASES_MIN, PURCHASES_MAX = 8, 14
 
 
-def idempotence_alone(stage: Stage) -> None:
+@scenario(2)
+def restart_idempotence_alone(stage: Stage) -> None:
+    """The program dies between send and offset commit: idempotence alone gives duplicates.
+
+    The new producer has a new id and new sequences. The last message is processed again: a duplicate.
+    """
     shop, count, _ = _killed_after_send(stage, Mode.IDEMPOTENT)
     stage.tell("Look at the invoices: idempotence ends with the producer's session.")
     times = Counter(ids_of(stage.read(shop.invoices)))
@@ -23,7 +28,12 @@ def idempotence_alone(stage: Stage) -> None:
     stage.note(f"purchase {', '.join(map(str, twice))} was invoiced twice: the new producer has another id")
 
 
-def transactions(stage: Stage) -> None:
+@scenario(2)
+def restart_transactions(stage: Stage) -> None:
+    """The same death with transactions: no duplicates.
+
+    Consuming, producing and committing the offset happen together, or none of them does.
+    """
     shop, _, stopped_at = _killed_after_send(stage, Mode.TRANSACTIONAL)
     stage.tell("Look at the invoices.")
     seen = stage.show_readers(shop.invoices, shop.shipments)
@@ -59,21 +69,3 @@ def _killed_after_send(stage: Stage, mode: Mode) -> tuple[Shop, int, int]:
     stage.check(second.wait() == 0, "the second run comes to the end", second.said())
     stage.show_offsets(shop.group, shop.inputs(stage), stable=True)
     return shop, count, at
-
-
-SCENARIOS = [
-    Scenario(
-        "restart-idempotence-alone",
-        2,
-        "The program dies between send and offset commit: idempotence alone gives duplicates",
-        "The new producer has a new id and new sequences. The last message is processed again: a duplicate.",
-        idempotence_alone,
-    ),
-    Scenario(
-        "restart-transactions",
-        2,
-        "The same death with transactions: no duplicates",
-        "Consuming, producing and committing the offset happen together, or none of them does.",
-        transactions,
-    ),
-]

@@ -1,6 +1,7 @@
 """What a scenario is: its name, what has to come of it, and the function that plays it."""
 
 import enum
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,3 +26,16 @@ class Scenario:
     play: Play
     needs: Needs = Needs.NOTHING
     on_kafka_cluster: Play | None = None  #: instead, on three nodes of Apache Kafka
+
+
+def scenario(
+    number: int, needs: Needs = Needs.NOTHING, *, on_kafka_cluster: Play | None = None
+) -> Callable[[Play], Scenario]:
+    """Make a scenario of a function. Its docstring says what happens, in one line, and then what has to come of it."""
+
+    def make(play: Play) -> Scenario:
+        line, says = inspect.cleandoc(play.__doc__ or "").split("\n\n")[:2]
+        name = play.__name__.replace("_", "-")
+        return Scenario(name, number, line.removesuffix("."), " ".join(says.split()), play, needs, on_kafka_cluster)
+
+    return make

@@ -5,7 +5,7 @@ from typing import Any
 
 from fencepost.client.raw import Session
 from fencepost.lab.scenarios.orders import ENCODING, ENDTXN_SENT, VARIABLE, WRITTEN_SOME, Action
-from fencepost.lab.scenarios.scenario import Needs, Scenario
+from fencepost.lab.scenarios.scenario import Needs, scenario
 from fencepost.lab.scenarios.spark_cluster import StandaloneSpark
 from fencepost.lab.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, TIMEOUT, TWO_EXECUTORS, SparkShop
 from fencepost.lab.scenarios.stage import Stage
@@ -59,7 +59,12 @@ DEATHS = [
 DEATHS_A_RUN = 3
 
 
-def workers_die(stage: Stage) -> None:
+@scenario(7, Needs.SPARK)
+def spark_workers_die(stage: Stage) -> None:
+    """Python workers of a Spark job are killed and tasks fail, before and after they wrote.
+
+    A batch is one transaction. If a task may have written, the whole batch is repeated, not the task.
+    """
     shop = SparkShop(stage)
     shop.go_live(options={TIMEOUT: str(TIMEOUT_MS)})
     shop.suffer(ENCODING, Action.KILL, "A Python worker is killed while it encodes. Spark runs its task again.")
@@ -70,7 +75,16 @@ def workers_die(stage: Stage) -> None:
     shop.close()
 
 
-def driver_dies(stage: Stage, **changes: Any) -> None:
+@scenario(7, Needs.SPARK)
+def spark_driver_dies(stage: Stage) -> None:
+    """The Spark driver is killed at three of nine points of a batch, and its checkpoint is lost once.
+
+    The next driver fences, reads what Kafka says is committed, and skips or runs the batch.
+    """
+    kill_drivers(stage)
+
+
+def kill_drivers(stage: Stage, **changes: Any) -> None:
     """`changes` override fields of the plan of each job."""
     first = stage.seed * DEATHS_A_RUN % len(DEATHS)
     shop = SparkShop(stage)
@@ -96,7 +110,12 @@ def driver_dies(stage: Stage, **changes: Any) -> None:
     shop.finish(**changes)
 
 
-def checkpoint_lost(stage: Stage) -> None:
+@scenario(7, Needs.SPARK)
+def spark_checkpoint_lost(stage: Stage) -> None:
+    """The Spark checkpoint is deleted after a commit that it did not know of.
+
+    Kafka is the truth: offsets and batch identity are there, inside the transaction.
+    """
     shop = SparkShop(stage)
     shop.sell(3 * BATCH)
     stage.tell("The driver is killed after its second commit. Spark's checkpoint does not know of it.")
@@ -108,7 +127,12 @@ def checkpoint_lost(stage: Stage) -> None:
     shop.finish()
 
 
-def straggler(stage: Stage) -> None:
+@scenario(7, Needs.SPARK)
+def spark_straggler(stage: Stage) -> None:
+    """A task stands still until its transaction is over, then writes.
+
+    Its epoch is over. The write is refused, and the batch is run again.
+    """
     shop = SparkShop(stage)
     shop.sell()
     shop.orders.give(WRITTEN_SOME, Action.WAIT)
@@ -131,14 +155,18 @@ def straggler(stage: Stage) -> None:
         late.who = Session(owner.producer_id, owner.epoch, shop.transactional_id)
         for where in shop.books.outputs(stage):
             code = late.produce(where, [b'{"by":"straggler"}'], sequence=10_000).error
-            stage.answer(f"Produce {stage.short(where)} as {late.who}: {code.name}")
-            stage.check(code in REFUSALS, "the late write is refused", code.name)
+            stage.expect(f"Produce {stage.short(where)} as {late.who}", code, "the late write is refused", REFUSALS)
     shop.sell()
     shop.wait_until_processed()
     shop.close()
 
 
-def executor_dies(stage: Stage) -> None:
+@scenario(7, Needs.SPARK)
+def spark_executor_dies(stage: Stage) -> None:
+    """Executors of a Spark job are killed while they encode and while they write.
+
+    Every purchase takes effect once, whichever process dies.
+    """
     shop = SparkShop(stage)
     shop.go_live(" with two executors, processes of their own", master=TWO_EXECUTORS, conf=EAGER_SPECULATION)
     shop.suffer(WRITTEN_SOME, Action.KILL_EXECUTOR, "An executor is killed after a task has written some records.")
@@ -149,7 +177,12 @@ def executor_dies(stage: Stage) -> None:
     shop.close()
 
 
-def broker_dies(stage: Stage) -> None:
+@scenario(7, Needs.SPARK | Needs.OWN_BROKER)
+def spark_broker_dies(stage: Stage) -> None:
+    """The broker is killed under a running Spark job: in a batch, before its commit, and between two.
+
+    The job waits for the broker, finishes or repeats the batch, and goes on.
+    """
     shop = SparkShop(stage)
     shop.go_live()
     for point, words in (
@@ -172,7 +205,12 @@ def broker_dies(stage: Stage) -> None:
     shop.close()
 
 
-def too_slow(stage: Stage) -> None:
+@scenario(7, Needs.SPARK)
+def spark_too_slow(stage: Stage) -> None:
+    """A batch takes longer than its transaction may, and may not be tried again.
+
+    Nobody else has the id, so the error names the setting to change. Nothing of the batch takes effect.
+    """
     shop = SparkShop(stage)
     shop.sell()
     shop.orders.give(WRITTEN_SOME, Action.WAIT)
@@ -191,7 +229,12 @@ def too_slow(stage: Stage) -> None:
     shop.finish()
 
 
-def speculation(stage: Stage) -> None:
+@scenario(7, Needs.SPARK)
+def spark_speculation(stage: Stage) -> None:
+    """Spark starts slow tasks a second time, while they encode and while they write.
+
+    Kafka would take the records of a second writer for retries and drop them, so a second writer gets no permit.
+    """
     cluster = stage.enter(StandaloneSpark(stage.home / "cluster", link_spark(stage.home / "spark-home")))
     shop = SparkShop(stage)
     # Executors are not children of the driver here, so they do not inherit its environment.
@@ -219,71 +262,3 @@ def speculation(stage: Stage) -> None:
     shop.sell()
     shop.wait_until_processed()
     shop.close()
-
-
-SCENARIOS = [
-    Scenario(
-        "spark-workers-die",
-        7,
-        "Python workers of a Spark job are killed and tasks fail, before and after they wrote",
-        "A batch is one transaction: a task that may have written is not repeated alone, the batch is.",
-        workers_die,
-        Needs.SPARK,
-    ),
-    Scenario(
-        "spark-driver-dies",
-        7,
-        "The Spark driver is killed at three of nine points of a batch, and its checkpoint is lost once",
-        "The next driver fences, reads what Kafka says is committed, and skips or runs the batch.",
-        driver_dies,
-        Needs.SPARK,
-    ),
-    Scenario(
-        "spark-checkpoint-lost",
-        7,
-        "The Spark checkpoint is deleted after a commit that it did not know of",
-        "Kafka is the truth: offsets and batch identity are there, inside the transaction.",
-        checkpoint_lost,
-        Needs.SPARK,
-    ),
-    Scenario(
-        "spark-straggler",
-        7,
-        "A task stands still until its transaction is over, then writes",
-        "Its epoch is of yesterday: the write is refused, and the batch is run again.",
-        straggler,
-        Needs.SPARK,
-    ),
-    Scenario(
-        "spark-speculation",
-        7,
-        "Spark starts slow tasks a second time, while they encode and while they write",
-        "Two writers with one sequence would be taken for a duplicate, so a second one is refused its permit.",
-        speculation,
-        Needs.SPARK,
-    ),
-    Scenario(
-        "spark-executor-dies",
-        7,
-        "Executors of a Spark job are killed while they encode and while they write",
-        "Whatever process dies: every purchase takes effect once.",
-        executor_dies,
-        Needs.SPARK,
-    ),
-    Scenario(
-        "spark-broker-dies",
-        7,
-        "The broker is killed under a running Spark job: in a batch, before its commit, and between two",
-        "The job waits for the broker, finishes or repeats the batch, and goes on.",
-        broker_dies,
-        Needs.SPARK | Needs.OWN_BROKER,
-    ),
-    Scenario(
-        "spark-too-slow",
-        7,
-        "A batch takes longer than its transaction may, and may not be tried again",
-        "Nobody else has the id, so the error names the setting to change. Nothing of the batch takes effect.",
-        too_slow,
-        Needs.SPARK,
-    ),
-]

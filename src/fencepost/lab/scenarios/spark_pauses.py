@@ -4,7 +4,7 @@ import time
 
 from fencepost.child import ChildFailed
 from fencepost.lab.scenarios.orders import WRITTEN_SOME, Action, executor_of
-from fencepost.lab.scenarios.scenario import Needs, Scenario
+from fencepost.lab.scenarios.scenario import Needs, scenario
 from fencepost.lab.scenarios.spark_failures import TIMEOUT_MS
 from fencepost.lab.scenarios.spark_stage import BATCH, JOB_TIMEOUT_S, TIMEOUT, TWO_EXECUTORS, SparkShop
 from fencepost.lab.scenarios.stage import Stage
@@ -22,7 +22,12 @@ SILENCE = {
 }
 
 
-def driver_pauses(stage: Stage) -> None:
+@scenario(8, Needs.SPARK)
+def spark_driver_pauses(stage: Stage) -> None:
+    """A Spark driver stands still while a successor does its work, then goes on to commit.
+
+    Anything older than the fence is a zombie, and is refused.
+    """
     shop = SparkShop(stage)
     shop.sell(2 * BATCH)
     point = ("COMMITTING", WRITTEN_SOME, "OFFSETS_ADDED")[stage.seed % 3]
@@ -53,7 +58,12 @@ def driver_pauses(stage: Stage) -> None:
     shop.close()
 
 
-def executor_pauses(stage: Stage) -> None:
+@scenario(8, Needs.SPARK)
+def spark_executor_pauses(stage: Stage) -> None:
+    """An executor stands still for longer than every timeout, then goes on to write.
+
+    Being away for longer than any timeout loses nothing and repeats nothing.
+    """
     shop = SparkShop(stage)
     options = {TIMEOUT: str(1000 * LONG_TIMEOUT_S)}
     shop.go_live(" with two executors", master=TWO_EXECUTORS, conf=SILENCE, options=options)
@@ -81,23 +91,3 @@ def executor_pauses(stage: Stage) -> None:
     shop.sell()
     shop.get_over_it()
     shop.close()
-
-
-SCENARIOS = [
-    Scenario(
-        "spark-driver-pauses",
-        8,
-        "A Spark driver stands still while a successor does its work, then goes on to commit",
-        "Anything older than the fence is a zombie, and is refused.",
-        driver_pauses,
-        Needs.SPARK,
-    ),
-    Scenario(
-        "spark-executor-pauses",
-        8,
-        "An executor stands still for longer than every timeout, then goes on to write",
-        "Being away for longer than any timeout loses nothing and repeats nothing.",
-        executor_pauses,
-        Needs.SPARK,
-    ),
-]

@@ -9,7 +9,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -18,7 +18,7 @@ from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.registration import protocol_of
-from fencepost.errors import FencepostError
+from fencepost.errors import ErrorCode, FencepostError
 from fencepost.lab.kit.programs import Program
 from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.kit.servers import Node, Ours, Server
@@ -72,6 +72,13 @@ class Stage:
 
     def check(self, holds: bool, text: str, seen: object = "") -> bool:
         return self.story.check(holds, text, seen)
+
+    def expect(
+        self, request: str, code: ErrorCode, text: str, expected: Collection[ErrorCode] = (ErrorCode.NONE,)
+    ) -> None:
+        """Tell what a request was answered, and check that it is one of the expected codes."""
+        self.answer(f"{request}: {code.name}", code=code.name)
+        self.check(code in expected, text, code.name)
 
     def short(self, text: object) -> str:
         """Without what makes names unique: a story is to be read."""
@@ -169,6 +176,14 @@ class Stage:
         ends = {where: found.end for where, found in self.view.ends(partitions).items()}
         self.eventually(
             lambda: all(found.lso >= ends[where] for where, found in self.view.ends(ends).items()), what, timeout_s
+        )
+
+    def wait_until_logged(self, transactional_id: str, state: str, timeout_s: float = EVENTUALLY_S) -> None:
+        """Until this is the last state in the coordinator's log."""
+        self.eventually(
+            lambda: [entry.state for entry in self.view.transaction_log(transactional_id)][-1:] == [state],
+            f"{state} is logged",
+            timeout_s,
         )
 
     # -- looking -----------------------------------------------------------------------------------------------------

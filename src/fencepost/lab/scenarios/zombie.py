@@ -2,7 +2,7 @@
 
 from fencepost.client.identity import TransactionProtocol
 from fencepost.errors import ErrorCode
-from fencepost.lab.scenarios.scenario import Scenario
+from fencepost.lab.scenarios.scenario import scenario
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.shop import INVOICES, PURCHASES, SHIPMENTS
 from fencepost.wire.terms import TopicPartition
@@ -21,7 +21,12 @@ REFUSALS = frozenset(
 )
 
 
+@scenario(3)
 def failed_send(stage: Stage) -> None:
+    """send() fails in the middle of a transaction, and the producer aborts.
+
+    The invoice and the shipment are published together, or none of them is.
+    """
     invoices = TopicPartition(stage.topics(INVOICES)[0], 0)
     shipments = TopicPartition(stage.topics(SHIPMENTS, configs={"max.message.bytes": str(MAX_BYTES)})[0], 0)
     name = stage.name("shop")
@@ -40,10 +45,8 @@ def failed_send(stage: Stage) -> None:
         ends = stage.show_lso(invoices, shipments)
         stage.check(ends[invoices][0] == before, "the LSO stands before the invoice", ends[invoices])
         stage.tell("The producer aborts.")
-        code = producer.end(commit=False)
-        stage.answer(f"EndTxn(abort): {code.name}")
-        stage.check(not code, "the abort is carried out", code.name)
-        _await_settled(stage, invoices)
+        stage.expect("EndTxn(abort)", producer.end(commit=False), "the abort is carried out")
+        stage.wait_until_settled([invoices])
         stage.show_log(name)
         stage.show_lso(invoices, shipments)
         committed, uncommitted = stage.show_readers(invoices.topic)[invoices.topic]
@@ -51,7 +54,12 @@ def failed_send(stage: Stage) -> None:
         stage.check(bool(uncommitted), "read_uncommitted sees the aborted invoice", uncommitted)
 
 
+@scenario(3)
 def zombie(stage: Stage) -> None:
+    """A producer dies with an open transaction; its successor fences it; the zombie wakes up.
+
+    If the epoch is lower than expected, the message is rejected; also where the successor never wrote.
+    """
     for protocol in stage.protocols():
         _zombie(stage, protocol)
 
@@ -76,7 +84,7 @@ def _zombie(stage: Stage, protocol: TransactionProtocol) -> None:
     stage.check(
         who.producer_id != old.who.producer_id or who.epoch > old.who.epoch, "the successor has a higher epoch", who
     )
-    _await_settled(stage, invoices)
+    stage.wait_until_settled([invoices])
     states = stage.show_log(name)
     stage.check("PrepareAbort" in states and "CompleteAbort" in states, "the open transaction was aborted", states)
     stage.show_epochs(name, invoices)
@@ -99,15 +107,12 @@ def _zombie(stage: Stage, protocol: TransactionProtocol) -> None:
         "EndTxn(commit)": old.end(commit=True),
     }
     for what, code in attempts.items():
-        stage.answer(f"{what}: {code.name}", code=code.name)
-        stage.check(code in REFUSALS, f"{what.split(',')[0]} is refused", code.name)
+        stage.expect(what, code, f"{what.split(',')[0]} is refused", REFUSALS)
     stage.tell("The successor commits. The zombie tries once more.")
-    code = new.end(commit=True)
-    stage.check(not code, "the successor commits", code.name)
+    stage.expect("EndTxn(commit)", new.end(commit=True), "the successor commits")
     code = old.produce(shipments, [b'{"by":"zombie"}']).error
-    stage.answer(f"Produce {SHIPMENTS} by the zombie: {code.name}")
-    stage.check(code in REFUSALS, f"the zombie cannot write to {SHIPMENTS}", code.name)
-    _await_settled(stage, invoices)
+    stage.expect(f"Produce {SHIPMENTS} by the zombie", code, f"the zombie cannot write to {SHIPMENTS}", REFUSALS)
+    stage.wait_until_settled([invoices])
     _look_for_traces(stage, name, group, (invoices, shipments, purchases))
 
 
@@ -128,28 +133,3 @@ def _look_for_traces(
     )
     offsets = stage.show_offsets(group, [purchases], stable=True)
     stage.check(offsets == {str(purchases): -1}, "no offset of the zombie took effect", offsets)
-
-
-def _await_settled(stage: Stage, *partitions: TopicPartition) -> None:
-    """Markers may arrive a moment after the answer."""
-    stage.eventually(
-        lambda: all(found.lso == found.end for found in stage.view.ends(partitions).values()), "markers are written"
-    )
-
-
-SCENARIOS = [
-    Scenario(
-        "failed-send",
-        3,
-        "send() fails in the middle of a transaction, and the producer aborts",
-        "The invoice and the shipment are published together, or none of them is.",
-        failed_send,
-    ),
-    Scenario(
-        "zombie",
-        3,
-        "A producer dies with an open transaction; its successor fences it; the zombie wakes up",
-        "If the epoch is lower than expected, the message is rejected; also where the successor never wrote.",
-        zombie,
-    ),
-]
