@@ -10,8 +10,7 @@ from fencepost.errors import ErrorCode, Refused
 from tests.conftest import wait_until
 
 METADATA, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR = 3, 8, 9, 10
-API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 18, 19, 20
-WRITE_TXN_MARKERS, LIST_TRANSACTIONS = 27, 66
+API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS, LIST_TRANSACTIONS = 18, 19, 20, 66
 
 Address = tuple[str, int]
 
@@ -62,14 +61,12 @@ class Kafka(RawClient):
         answer = self.call(OFFSET_COMMIT, 7, group_id=group, topics=offset_topics({(topic, partition): offset}))
         check(answer.topics[0].partitions[0].error_code, f"OffsetCommit {group}")
 
-    def committed(
-        self, group: str, partitions: Iterable[Partition], *, require_stable: bool = True
-    ) -> dict[Partition, int]:
-        """Committed offsets, -1 for none; waits for pending ones unless told otherwise."""
+    def committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Committed offsets, -1 for none. Waits for pending ones."""
         asked = [{"group_id": group, "topics": by_topic(partitions, "partition_indexes")}]
 
         def attempt() -> dict[Partition, int] | None:
-            (answer,) = self.call(OFFSET_FETCH, 8, groups=asked, require_stable=require_stable).groups
+            (answer,) = self.call(OFFSET_FETCH, 8, groups=asked, require_stable=True).groups
             results = {(t.name, p.partition_index): p for t in answer.topics for p in t.partitions}
             codes = {answer.error_code, *(p.error_code for p in results.values())} - {ErrorCode.NONE}
             if codes & {*IN_A_MOMENT, ErrorCode.UNSTABLE_OFFSET_COMMIT}:
@@ -80,11 +77,11 @@ class Kafka(RawClient):
 
         return wait_until(attempt, f"stable offsets of {group}")
 
-    def find_coordinator(self, key: str, key_type: int) -> None:
-        """Until there is one: Apache Kafka creates its internal topics at the first question."""
+    def find_coordinator(self, transactional_id: str) -> None:
+        """Wait until there is one: Apache Kafka creates its internal topics at the first request."""
 
         def attempt() -> bool:
-            answer = self.call(FIND_COORDINATOR, 4, key_type=key_type, coordinator_keys=[key])
+            answer = self.call(FIND_COORDINATOR, 4, key_type=1, coordinator_keys=[transactional_id])
             return bool(answer.coordinators[0].error_code == 0)
 
-        wait_until(attempt, f"coordinator of {key}")
+        wait_until(attempt, f"coordinator of {transactional_id}")

@@ -402,15 +402,6 @@ def test_a_bomb_of_tiny_records_holds_up_nobody(target: Target, policy: str) -> 
     target.bystander.has_noticed_nothing()
 
 
-def test_records_without_a_key_are_refused_by_a_compacted_topic(target: Target) -> None:
-    topic = f"{target.topic}-compacted"
-    with target.client() as client:
-        client.create_topic(topic, cleanup_policy="compact")
-        for codec in Compression:
-            batch = encode_batch([Record(None, b"v", now_ms())], compression=codec)
-            assert client.produce(topic, 0, batch).error is INVALID
-
-
 @pytest.mark.parametrize("acks", [5, 2, -2])
 def test_acks_that_do_not_exist_are_refused(target: Target, acks: int) -> None:
     with target.client() as client:
@@ -423,20 +414,6 @@ def test_an_error_without_acks_closes_the_connection(target: Target, topic: str 
     with target.client() as client:
         client.request(PRODUCE, 9, produce_fields({(topic or target.topic, 0): batch}, acks=0))
         assert client.is_closed_by_peer()
-
-
-@pytest.mark.parametrize(
-    ("topic", "partition"), [("no-such-topic", 0), ("", 0), ("a/../b", 0), ("__no", 3), (None, -1), (None, 99)]
-)
-def test_a_partition_that_does_not_exist_is_said_to_be_unknown(
-    target: Target, topic: str | None, partition: int
-) -> None:
-    topic = target.topic if topic is None else topic
-    with target.client() as client:
-        result = client.produce(topic, partition, encode_batch(records()))
-        assert result.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        fetched = client.fetch_once(topic, partition, 0, Isolation.READ_COMMITTED)
-        assert fetched.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_one_bad_partition_does_not_spoil_the_others_of_its_request(target: Target) -> None:
@@ -466,45 +443,6 @@ def test_odd_fetch_sizes_are_survived(target: Target, size: int) -> None:
     with target.client() as client, contextlib.suppress(ConnectionLost):
         fields = fetch_fields(target.topic, 0, 0, Isolation.READ_COMMITTED, max_bytes=size)
         client.call(FETCH, 11, **fields)
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../x", "a b", "ü", "a\0b", "x" * 250])
-def test_an_illegal_topic_name_is_refused(target: Target, name: str) -> None:
-    with target.client() as client:
-        answer = client.call(
-            CREATE_TOPICS,
-            5,
-            topics=[{"name": name, "num_partitions": 1, "replication_factor": 1}],
-            timeout_ms=5000,
-        )
-        assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        asked = client.call(METADATA, 9, topics=[{"name": name}], allow_auto_topic_creation=True)
-        assert asked.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        known = client.metadata(None)
-        assert name not in {topic.name for topic in known.topics}
-
-
-@pytest.mark.parametrize(
-    ("partitions", "replicas", "expected"),
-    [
-        (0, 1, ErrorCode.INVALID_PARTITIONS),
-        (-5, 1, ErrorCode.INVALID_PARTITIONS),
-        (1, 3, ErrorCode.INVALID_REPLICATION_FACTOR),
-        (1, 0, ErrorCode.INVALID_REPLICATION_FACTOR),
-        (10_000_000, 1, ErrorCode.POLICY_VIOLATION),
-    ],
-)
-def test_an_impossible_topic_is_refused(target: Target, partitions: int, replicas: int, expected: ErrorCode) -> None:
-    with target.client() as client:
-        answer = client.call(
-            CREATE_TOPICS,
-            5,
-            topics=[
-                {"name": f"{target.topic}-no", "num_partitions": partitions, "replication_factor": replicas},
-            ],
-            timeout_ms=5000,
-        )
-        assert answer.topics[0].error_code == expected
 
 
 def test_random_requests_to_every_api_are_answered_or_hung_up_on(target: Target) -> None:

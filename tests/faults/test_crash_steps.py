@@ -165,42 +165,6 @@ def write_transaction(client: Kafka, session: Session, number: int) -> None:
     wait_until(offsets_are_in, "offsets join the transaction")
 
 
-def end_at_last(broker: BrokerProcess, session: Session, *, commit: bool) -> None:
-    """EndTxn again and again, each time the same, until it is answered."""
-
-    def attempt() -> bool:
-        try:
-            with broker.client() as client:
-                code = client.end(session, commit=commit)
-        except ConnectionLost:
-            return False
-        assert code in {ErrorCode.NONE, *IN_A_MOMENT}, code
-        return code is ErrorCode.NONE
-
-    wait_until(attempt, "an answer to EndTxn", timeout_s=60)
-
-
-@steps
-@outcomes
-def test_a_transaction_of_the_second_protocol_is_whole(make_broker: MakeBroker, step: Step, commit: bool) -> None:
-    broker = crashing_broker(make_broker, step)
-    with broker.client() as client:
-        session = client.init_producer("t")
-        write_transaction(client, session, 1)
-    before = (session.producer_id, session.epoch)
-    restart = RestartAtDeath(broker)
-    end_at_last(broker, session, commit=commit)
-    restart.wait()
-    assert (session.producer_id, session.epoch) == (before[0], before[1] + 1)
-    check(broker, commit)
-    with broker.client() as client:
-        write_transaction(client, session, 2)
-        assert client.end(session, commit=False) is ErrorCode.NONE
-        write_transaction(client, session, 3)
-        assert client.end(session, commit=True) is ErrorCode.NONE
-    check(broker, commit, False, True)
-
-
 # -- nobody comes back ------------------------------------------------------------------------------------------------
 
 

@@ -12,13 +12,12 @@ import pytest
 
 from fencepost.client.raw import Session
 from fencepost.errors import ErrorCode
-from fencepost.wire.terms import Isolation
 from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.disks import UnreliableDisk
 from tests.faults.inprocess import BrokerThread
 from tests.faults.observe import settled
-from tests.faults.raw import CREATE_TOPICS, OFFSET_COMMIT, Kafka
+from tests.faults.raw import Kafka
 
 #: The broker's own work is cut off in the middle, as by the end of a process.
 pytestmark = [
@@ -70,72 +69,9 @@ def broken(disk: UnreliableDisk) -> Iterator[None]:
         disk.fail_writes = False
 
 
-def value(number: int) -> str:
-    return f"{number}:" + "x" * 500
-
-
 def restarted(broker: BrokerThread, tmp_path: Path, disk: UnreliableDisk) -> BrokerThread:
     broker.stop()
     return BrokerThread(tmp_path, disk, {"internal.segment.bytes": "30000"})
-
-
-@pytest.mark.parametrize("room", [0, 1, 100, 700])
-def test_a_full_disk_refuses_writes_and_serves_reads(
-    broker: BrokerThread, disk: UnreliableDisk, tmp_path: Path, caplog: pytest.LogCaptureFixture, room: int
-) -> None:
-    with broker.client() as client:
-        client.create_topic("t", 2)
-        session = client.init_producer()
-        for number in range(5):
-            client.append(session, "t", 0, [value(number)], version=9)
-        pending = [session.batch("t", 0, [value(5)]), session.batch("t", 0, [value(6)])]
-        with full(disk, room), caplog.at_level(logging.ERROR):
-            for _ in range(3):
-                # The first may still fit, in no case more than that.
-                codes = [client.produce("t", 0, batch).error for batch in pending]
-            assert REFUSED in codes
-            assert codes[1] in {REFUSED, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
-            assert any("a write failed" in record.getMessage() for record in caplog.records)
-            fitted = codes[0] is ErrorCode.NONE
-            assert client.read("t", 0).values == [value(number) for number in range(6 if fitted else 5)]
-            assert client.read("t", 0, Isolation.READ_UNCOMMITTED).high_watermark == (6 if fitted else 5)
-        for batch in pending:
-            assert client.produce("t", 0, batch).error is ErrorCode.NONE
-        client.append(session, "t", 0, [value(7)], version=9)
-        client.write("t", 1, ["other"])
-        assert client.read("t", 0).values == [value(number) for number in range(8)]
-    again = restarted(broker, tmp_path, disk)
-    try:
-        with again.client() as client:
-            assert client.read("t", 0).values == [value(number) for number in range(8)]
-            assert client.read("t", 1).values == ["other"]
-    finally:
-        again.stop()
-
-
-def test_a_full_disk_at_the_end_of_a_segment(broker: BrokerThread, disk: UnreliableDisk) -> None:
-    """Rolling needs new files, a snapshot, indexes: whichever is refused, the log goes on later where it was."""
-    with broker.client() as client:
-        client.create_topic("t")
-        session = client.init_producer()
-        written = 0
-        while disk_segments(disk, broker) < 2:
-            client.append(session, "t", 0, [value(written)], version=9)
-            written += 1
-        for number in range(written, written + 150):
-            batch = session.batch("t", 0, [value(number)])
-            with full(disk, number % 7 * 50):
-                assert client.produce("t", 0, batch).error is REFUSED
-            assert client.produce("t", 0, batch).error is ErrorCode.NONE
-        assert client.read("t", 0).values == [value(number) for number in range(written + 150)]
-        assert disk_segments(disk, broker) >= 4
-
-
-def disk_segments(disk: UnreliableDisk, broker: BrokerThread) -> int:
-    directory = str(broker.node.topics.data_dir / "t-0")
-    if not disk.exists(directory):
-        return 0
-    return len([name for name in disk.listdir(directory) if name.endswith(".log")])
 
 
 @pytest.mark.parametrize("trouble", [full, broken])
@@ -203,31 +139,6 @@ def test_markers_that_a_full_disk_refused_are_written_later(broker: BrokerThread
         settled(client, [("t", partition) for partition in range(8)])
         for partition in range(8):
             assert client.read("t", partition).values == [f"v:{partition}"]
-
-
-def test_offsets_and_topics_on_a_full_disk(broker: BrokerThread, disk: UnreliableDisk, tmp_path: Path) -> None:
-    with broker.client() as client:
-        client.create_topic("source")
-        client.commit_offset("g", *SOURCE, 5)
-        with full(disk):
-            offsets = [{"partition_index": 0, "committed_offset": 9, "committed_metadata": ""}]
-            answer = client.call(OFFSET_COMMIT, 7, group_id="g", topics=[{"name": "source", "partitions": offsets}])
-            assert answer.topics[0].partitions[0].error_code in COORDINATOR_TROUBLE
-            assert client.committed("g", [SOURCE]) == {SOURCE: 5}
-            topics = [{"name": "new", "num_partitions": 1, "replication_factor": 1}]
-            created = client.call(CREATE_TOPICS, 5, topics=topics, timeout_ms=5000)
-            assert created.topics[0].error_code != 0
-            assert "new" not in {topic.name for topic in client.metadata(None).topics}
-        client.commit_offset("g", *SOURCE, 10)
-        client.create_topic("new")
-        client.write("new", 0, ["a"])
-    again = restarted(broker, tmp_path, disk)
-    try:
-        with again.client() as client:
-            assert client.committed("g", [SOURCE]) == {SOURCE: 10}
-            assert client.read("new", 0).values == ["a"]
-    finally:
-        again.stop()
 
 
 # -- a disk that does not sync ----------------------------------------------------------------------------------------

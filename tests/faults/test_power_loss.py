@@ -14,12 +14,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.client.raw import Partition
-from fencepost.errors import ConnectionLost, ErrorCode, Refused
+from fencepost.errors import ConnectionLost, Refused
 from fencepost.lab.chaos.history import Function, Recorder, Status
 from fencepost.lab.chaos.history import load as load_history
 from tests.conftest import wait_until
-from tests.fakes.histories import Script
-from tests.faults.conftest import MakeBroker
 from tests.faults.disks import UnreliableDisk
 from tests.faults.inprocess import BrokerThread
 from tests.faults.observe import anomalies
@@ -32,7 +30,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-KILL_SAFE = {"log.flush.interval.messages": str(2**63 - 1)}
 PARTITIONS: list[Partition] = [("plain", 0), ("plain", 1), ("booked", 0), ("booked", 1)]
 SOURCE: Partition = ("source", 0)
 WRECKS = 4
@@ -159,59 +156,3 @@ def run_until_the_power_goes(data_dir: Path, history: Path, disk: UnreliableDisk
         broker.crash()
     load.wait()
     return load
-
-
-def test_an_acknowledged_write_and_commit_need_no_time_to_settle(tmp_path: Path) -> None:
-    """The power goes the moment after each answer, not some time later."""
-    disk = UnreliableDisk(str(tmp_path))
-    for number in range(6):
-        broker = BrokerThread(tmp_path, disk)
-        try:
-            with broker.client() as client:
-                if number == 0:
-                    client.create_topic("booked", 2)
-                    client.create_topic("source")
-                session = client.init_producer("t")
-                for partition in (0, 1):
-                    client.append(session, "booked", partition, [f"t{partition}:{number}"])
-                assert client.commit_offsets_in_transaction(session, "g", {SOURCE: number}) is ErrorCode.NONE
-                assert client.end(session, commit=True) is ErrorCode.NONE
-                disk.turn_off()
-        finally:
-            broker.crash()
-        disk = copy.deepcopy(disk)
-        disk.lose_power()
-        broker = BrokerThread(tmp_path, disk)
-        try:
-            with broker.client() as client:
-                for partition in (0, 1):
-                    assert client.read("booked", partition).values == [f"t{partition}:{n}" for n in range(number + 1)]
-                assert client.committed("g", [SOURCE]) == {SOURCE: number}
-        finally:
-            broker.stop()
-
-
-def test_without_forced_syncs_a_killed_process_still_loses_nothing(make_broker: MakeBroker) -> None:
-    broker = make_broker(KILL_SAFE).start()
-    script = Script()
-    with broker.client() as client:
-        for topic in ("plain", "booked"):
-            client.create_topic(topic, 2)
-        client.create_topic("source")
-        session = client.init_producer("t")
-        for number in range(50):
-            where = PARTITIONS[number % 2]
-            script.sends("w", (*where, f"w.{number}"), **{f"w.{number}": client.write(*where, [f"w.{number}"])})
-            writes = [("booked", partition, f"t.{number}.{partition}") for partition in (0, 1)]
-            for topic, partition, value in writes:
-                client.append(session, topic, partition, [value])
-            assert client.commit_offsets_in_transaction(session, "g", {SOURCE: number}) is ErrorCode.NONE
-            commit = number % 3 != 0
-            assert client.end(session, commit=commit) is ErrorCode.NONE
-            end = script.committed if commit else script.aborted
-            end("t", *writes, group="g", offsets=[[*SOURCE, number]])
-            if number % 10 == 9:
-                client.close()
-                broker.restart(kill=True)
-                client.__init__(broker.address)  # type: ignore[misc]
-        assert anomalies(client, script.ops, PARTITIONS, [("g", SOURCE)]) == []

@@ -24,17 +24,12 @@ from fencepost.client.raw import (
     patiently,
     visible_records,
 )
-from fencepost.coordinator.txn import model
-from fencepost.coordinator.txn.states import TransactionState
 from fencepost.errors import ConnectionLost, ErrorCode
-from fencepost.wire.batch import HEADER_BYTES, place, read_header
-from fencepost.wire.records import Record, decode_batch, encode_batch
 from fencepost.wire.terms import Isolation
 from tests.conftest import wait_until
 from tests.faults.conftest import MakeBroker
 from tests.faults.observe import settled
-from tests.faults.process import BrokerProcess
-from tests.faults.raw import OFFSET_FETCH, WRITE_TXN_MARKERS, Address, Kafka
+from tests.faults.raw import Address, Kafka
 
 FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 NONE = ErrorCode.NONE
@@ -66,7 +61,7 @@ def begin_v1(client: Kafka, session: Session, *partitions: Partition) -> None:
 
 def start(client: Kafka, name: str, *, partitions: int = 1, timeout_ms: int = 60_000) -> Session:
     client.create_topic(name, partitions)
-    client.find_coordinator(name, 1)
+    client.find_coordinator(name)
     return client.init_producer(name, timeout_ms=timeout_ms)
 
 
@@ -183,30 +178,6 @@ def test_a_reader_is_held_up_no_longer_than_the_timeout(client: Kafka, name: str
     settled(client, [(name, 0)], only=name)
 
 
-def test_an_open_transaction_can_be_aborted_by_an_administrator(client: Kafka, name: str) -> None:
-    """KIP-664: a marker by hand, as `kafka-transactions abort` writes it."""
-    session = start(client, name)
-    client.append(session, name, 0, ["hanging"])
-    client.write(name, 0, ["behind"])
-    assert (client.read(name, 0).values, client.read(name, 0).last_stable_offset) == ([], 0)
-    state = client.producers(name, 0)[session.producer_id]
-    assert state.current_txn_start_offset == 0
-    marker = {
-        "producer_id": session.producer_id,
-        "producer_epoch": state.producer_epoch,
-        "transaction_result": False,
-        "topics": [{"name": name, "partition_indexes": [0]}],
-        "coordinator_epoch": state.coordinator_epoch,
-    }
-    answer = client.call(WRITE_TXN_MARKERS, 1, markers=[marker])
-    assert answer.markers[0].topics[0].partitions[0].error_code == 0
-    assert client.producers(name, 0)[session.producer_id].current_txn_start_offset == -1
-    assert client.read(name, 0).values == ["behind"]
-    assert client.read(name, 0).last_stable_offset == 3
-    assert client.end(session, commit=False) is NONE  # the coordinator knows nothing of that marker
-    settled(client, [(name, 0)], only=name)
-
-
 # -- late and repeated EndTxn -----------------------------------------------------------------------------------------
 
 
@@ -283,34 +254,6 @@ def test_sequences_of_an_ended_transaction_are_not_taken_for_a_repetition(
 
 
 @pytest.mark.parametrize("protocol", [1, 2])
-def test_a_zombie_can_do_nothing(client: Kafka, name: str, protocol: int) -> None:
-    zombie = start(client, name)
-    group = name
-    client.find_coordinator(group, 0)
-    if protocol == 1:
-        begin_v1(client, zombie, (name, 0))
-    client.append(zombie, name, 0, ["of the zombie"], version=PRODUCE_V2 if protocol == 2 else PRODUCE_V1)
-    successor = client.init_producer(name)
-    assert successor.producer_id == zombie.producer_id
-    assert successor.epoch > zombie.epoch
-    settled(client, [(name, 0)], only=name)
-    batch = zombie.batch(name, 0, ["late"])
-    version = PRODUCE_V2 if protocol == 2 else 9
-    assert client.produce(name, 0, batch, transactional_id=name, version=version).error in FENCED
-    assert client.add_partitions(zombie, [(name, 0)]) in FENCED
-    assert client.add_offsets(zombie, group) in FENCED
-    offsets = client.commit_offsets_in_transaction(zombie, group, {(name, 0): 1}, version=5 if protocol == 2 else 4)
-    assert offsets in FENCED
-    assert client.end(zombie, commit=True, version=5 if protocol == 2 else END_TXN_V1) is ErrorCode.PRODUCER_FENCED
-    client.append(successor, name, 0, ["of the successor"])
-    assert client.produce(name, 0, batch, transactional_id=name, version=version).error in FENCED
-    assert client.end(zombie, commit=False, version=5 if protocol == 2 else END_TXN_V1) in FENCED
-    assert client.end(successor, commit=True) is NONE
-    settled(client, [(name, 0)], only=name)
-    assert client.read(name, 0).values == ["of the successor"]
-
-
-@pytest.mark.parametrize("protocol", [1, 2])
 def test_many_writers_share_one_transaction(client: Kafka, name: str, protocol: int) -> None:
     """Four connections write four partitions under one id and epoch, a fifth ends it; then they are zombies."""
     session = start(client, name, partitions=4)
@@ -351,28 +294,6 @@ def _write_share(writer: Kafka, session: Session, topic: str, partition: int, ve
         )
 
 
-def test_offsets_wait_for_the_outcome(client: Kafka, name: str) -> None:
-    session = start(client, name)
-    client.find_coordinator(name, 0)
-    where = (name, 0)
-    client.commit_offset(name, *where, 3)
-    client.append(session, name, 0, ["v"])
-    wait_until(
-        lambda: client.commit_offsets_in_transaction(session, name, {where: 7}) is NONE, "offsets join the transaction"
-    )
-    assert client.committed(name, [where], require_stable=False) == {where: 3}
-    asked = [{"group_id": name, "topics": [{"name": name, "partition_indexes": [0]}]}]
-    pending = client.call(OFFSET_FETCH, 8, groups=asked, require_stable=True).groups[0]
-    codes = {pending.error_code, *(p.error_code for t in pending.topics for p in t.partitions)}
-    assert ErrorCode.UNSTABLE_OFFSET_COMMIT in codes
-    assert client.end(session, commit=False) is NONE
-    assert client.committed(name, [where]) == {where: 3}
-    client.append(session, name, 0, ["w"])
-    assert client.commit_offsets_in_transaction(session, name, {where: 8}) is NONE
-    assert client.end(session, commit=True) is NONE
-    assert client.committed(name, [where]) == {where: 8}
-
-
 @pytest.fixture(scope="module")
 def is_kafka(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--bootstrap"))
@@ -380,153 +301,7 @@ def is_kafka(pytestconfig: pytest.Config) -> bool:
 
 # -- epochs run out ---------------------------------------------------------------------------------------------------
 
-LAST_EPOCH = 32766  #: the last that a client may have; 32767 is kept for fencing it
-
-
-def with_epoch(broker: BrokerProcess, transactional_id: str, epoch: int) -> None:
-    """Write into the stopped broker's log that the producer has used up its epochs."""
-    for directory in broker.directory.glob("__transaction_state-*"):
-        path = max(directory.glob("*.log"))
-        data = path.read_bytes()
-        found = _last_state(data, transactional_id)
-        if found is None:
-            continue
-        current, end_offset, leader_epoch = found
-        worn = replace(current, producer_epoch=epoch, state=TransactionState.EMPTY, partitions=frozenset())
-        batch = encode_batch([Record(model.encode(worn).key, model.encode(worn).value, now_ms())])
-        place(batch, end_offset, leader_epoch)
-        path.write_bytes(data + batch)
-        (broker.directory / ".kafka_cleanshutdown").unlink()
-        return
-    raise AssertionError(f"{transactional_id} is in no log")
-
-
-def _last_state(data: bytes, transactional_id: str) -> tuple[model.Transaction, int, int] | None:
-    found = None
-    position = end_offset = leader_epoch = 0
-    while position + HEADER_BYTES <= len(data):
-        header = read_header(data, position)
-        for record in decode_batch(data[position : position + header.size]):
-            if record.key is not None and record.value is not None and model.decode_key(record.key) == transactional_id:
-                found = model.decode(transactional_id, record.value, record.offset)
-        position += header.size
-        end_offset, leader_epoch = header.last_offset + 1, header.leader_epoch
-    return None if found is None else (found, end_offset, leader_epoch)
-
-
-def worn_out(make_broker: MakeBroker, *, timeout_ms: int = 60_000) -> tuple[BrokerProcess, Session]:
-    """A broker whose producer is at its last epoch."""
-    broker = make_broker().start()
-    with broker.client() as client:
-        client.create_topic("t")
-        session = client.init_producer("tx", timeout_ms=timeout_ms)
-    broker.stop()
-    with_epoch(broker, "tx", LAST_EPOCH)
-    broker.start()
-    return broker, Session(session.producer_id, LAST_EPOCH, "tx")
-
-
-def test_init_producer_id_after_the_last_epoch_gives_a_new_producer_id(make_broker: MakeBroker) -> None:
-    broker, worn = worn_out(make_broker)
-    with broker.client() as client:
-        client.append(worn, "t", 0, ["open"])
-        fresh = client.init_producer("tx")
-        assert fresh.producer_id != worn.producer_id
-        assert fresh.epoch <= 1  # ending the open transaction may have cost one
-        settled(client, [("t", 0)])
-        late = client.produce("t", 0, worn.batch("t", 0, ["late"]), transactional_id="tx", version=PRODUCE_V2)
-        assert late.error is not NONE
-        client.append(fresh, "t", 0, ["fresh"])
-        assert client.end(fresh, commit=True) is NONE
-        settled(client, [("t", 0)])
-        assert client.read("t", 0).values == ["fresh"]
-
-
-@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_ending_the_transaction_of_the_last_epoch_gives_a_new_producer_id(
-    make_broker: MakeBroker, commit: bool
-) -> None:
-    """KAFKA-18660, KAFKA-20090: and a repeated EndTxn of the old id is told the same."""
-    broker, worn = worn_out(make_broker)
-    before = Session(worn.producer_id, worn.epoch, "tx")
-    with broker.client() as client:
-        client.append(worn, "t", 0, ["last"])
-        late = worn.batch("t", 0, ["late"])
-        assert client.end(worn, commit=commit) is NONE
-        assert worn.producer_id != before.producer_id
-        assert worn.epoch == 0
-        again = replace(before, sequences={})
-        assert client.end(again, commit=commit) is NONE
-        assert (again.producer_id, again.epoch) == (worn.producer_id, worn.epoch)
-        assert client.produce("t", 0, late, transactional_id="tx", version=PRODUCE_V2).error is not NONE
-        client.append(worn, "t", 0, ["first"])
-        assert client.end(worn, commit=True) is NONE
-        settled(client, [("t", 0)])
-        assert client.read("t", 0).values == (["last", "first"] if commit else ["first"])
-
-
-@pytest.mark.parametrize("step", ["PREPARE_DURABLE", "MARKERS_DURABLE", "COMPLETE_APPENDED"])
-def test_a_crash_while_the_last_epoch_is_ended_loses_nothing(make_broker: MakeBroker, step: str) -> None:
-    broker, worn = worn_out(make_broker)
-    broker.stop()
-    broker.start(crash_at=step)
-    before = Session(worn.producer_id, worn.epoch, "tx")
-    with broker.client() as client:
-        client.append(worn, "t", 0, ["last"])
-        with contextlib.suppress(ConnectionLost):
-            client.end(worn, commit=True)
-    broker.wait_until_dead()
-    broker.start()
-    with broker.client() as client:
-        settled(client, [("t", 0)])
-        assert client.end(before, commit=True) is NONE
-        assert before.producer_id != worn.producer_id
-        assert before.epoch == 0
-        client.append(before, "t", 0, ["first"])
-        assert client.end(before, commit=True) is NONE
-        assert client.read("t", 0).values == ["last", "first"]
-
-
-def test_a_timeout_at_the_last_epoch_aborts_and_fences(make_broker: MakeBroker) -> None:
-    """KAFKA-19367: fencing must not run past the greatest epoch."""
-    broker, worn = worn_out(make_broker, timeout_ms=1000)
-    with broker.client() as client:
-        client.append(worn, "t", 0, ["open"])
-        settled(client, [("t", 0)])
-        assert client.read("t", 0).values == []
-        assert client.end(worn, commit=True) is not NONE
-        fresh = client.init_producer("tx")
-        client.append(fresh, "t", 0, ["fresh"])
-        assert client.end(fresh, commit=True) is NONE
-        assert client.read("t", 0).values == ["fresh"]
-
-
 # -- ids without end --------------------------------------------------------------------------------------------------
-
-
-def test_transactional_ids_that_nobody_uses_are_forgotten(make_broker: MakeBroker) -> None:
-    """One new id per checkpoint (as some frameworks do) must not fill the memory."""
-    broker = make_broker(
-        {
-            "transactional.id.expiration.ms": "500",
-            "transaction.remove.expired.transaction.cleanup.interval.ms": "100",
-        }
-    ).start()
-    with broker.client() as client:
-        client.create_topic("t")
-        open_one = client.init_producer("open")
-        client.append(open_one, "t", 0, ["open"])
-        for number in range(100):
-            client.init_producer(f"checkpoint-{number}")
-        wait_until(lambda: set(client.transactions()) == {"open"}, "the idle ids are gone")
-        assert client.end(open_one, commit=True) is NONE
-        forgotten = Session(open_one.producer_id + 1, 0, "checkpoint-0")
-        code = client.end(forgotten, commit=False)
-        assert code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    broker.restart(kill=True)
-    with broker.client() as client:
-        assert not {name for name in client.transactions() if name.startswith("checkpoint")}
-        assert client.read("t", 0).values == ["open"]
 
 
 # -- the ground moves under an open transaction -----------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The scenarios that take seconds, played on our broker as `fencepost scenarios run` plays them.
 
-Those on Spark are played by tests/spark. The slow ones are played by the command: the coordinator at every step
-(tests/faults does it too) and pauses.
+Those on Spark are played by tests/spark. Pauses are played by the command alone.
 """
 
 import json
@@ -26,6 +25,7 @@ QUICK = [
     "zombie",
     "loop-dies",
     "downstream-dies",
+    "coordinator-dies",
     "two-consumers",
     "group-coordinator-dies",
     "leader-dies",

@@ -77,25 +77,39 @@ def test_a_clean_shutdown_survives_power_failure(small: Fixture) -> None:
     assert summary(small.log) == before
 
 
+def spoil(home: Fixture, kind: str, content: bytes | None) -> None:
+    """Replace the content of all files of a kind, or remove them."""
+    for name in home.names():
+        if name.endswith(kind) and content is None:
+            home.disk.unlink(path(name))
+        elif name.endswith(kind):
+            home.disk.write_bytes(path(name), content)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\7" * 51], ids=["missing", "empty", "rubbish"])
 @pytest.mark.parametrize("kind", [files.INDEX, files.TIME_INDEX, files.TXN_INDEX, files.SNAPSHOT, files.LEADER_EPOCHS])
-def test_what_can_be_made_again_may_be_missing_after_a_kill(small: Fixture, kind: str) -> None:
+def test_what_can_be_made_again_may_be_missing_or_spoiled_after_a_kill(
+    small: Fixture, kind: str, content: bytes | None
+) -> None:
     before = summary(small.log)
-    for name in small.names():
-        if name.endswith(kind):
-            small.disk.unlink(path(name))
+    spoil(small, kind, content)
     small.kill()
     assert summary(small.log) == before
 
 
-@pytest.mark.parametrize("kind", [files.INDEX, files.TIME_INDEX])
-def test_a_missing_index_is_made_again_even_after_a_clean_shutdown(small: Fixture, kind: str) -> None:
+@pytest.mark.parametrize("content", [None, b""], ids=["missing", "empty"])
+@pytest.mark.parametrize("kind", [files.INDEX, files.TIME_INDEX, files.SNAPSHOT, files.LEADER_EPOCHS])
+def test_what_can_be_made_again_is_made_again_even_after_a_clean_shutdown(
+    small: Fixture, kind: str, content: bytes | None
+) -> None:
     before = summary(small.log)
     small.log.close()
     small.checkpoint()
-    small.disk.unlink(path("00000000000000000000" + kind))
+    spoil(small, kind, content)
     small.open(clean=True)
     assert summary(small.log) == before
-    assert "00000000000000000000" + kind in small.names()
+    if kind in (files.INDEX, files.TIME_INDEX):
+        assert "00000000000000000000" + kind in small.names()
 
 
 @pytest.mark.parametrize("cut", [1, 30, 61, 100])

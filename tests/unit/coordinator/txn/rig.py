@@ -2,11 +2,11 @@
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.decide import Outcome, Producer
-from fencepost.coordinator.txn.model import Transaction, TransactionVersion
+from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode
 from fencepost.coordinator.txn.settings import TransactionSettings
 from fencepost.coordinator.txn.steps import Step
 from fencepost.errors import KafkaError
@@ -22,6 +22,7 @@ P1 = TopicPartition("shipments", 1)
 OFFSETS = TopicPartition("__consumer_offsets", 3)
 V1, V2 = TransactionVersion.V0, TransactionVersion.V2
 COMMIT, ABORT = Outcome.COMMIT, Outcome.ABORT
+LAST_EPOCH = 32766  #: the last one for clients; 32767 is kept for fencing it
 
 
 class Killed(Exception):
@@ -86,6 +87,13 @@ class Rig:
 
     async def init(self, expected: Producer | None = None, timeout_ms: int = 60_000, name: str = ID) -> Producer:
         return await self.coordinator.init_producer_id(name, timeout_ms, expected)
+
+    async def init_at_the_last_epoch(self, timeout_ms: int = 60_000) -> Producer:
+        """Its state is put under that epoch by a record, because walking there takes too long."""
+        first = await self.init(timeout_ms=timeout_ms)
+        present = replace(self.state(), producer_epoch=LAST_EPOCH)
+        self.coordinator._table.apply(replace(encode(present), offset=present.offset), -1)
+        return Producer(first.producer_id, LAST_EPOCH)
 
     async def add(self, producer: Producer, *partitions: TopicPartition, version: TransactionVersion = V1) -> None:
         await self.coordinator.add_partitions(ID, producer, partitions or (P0,), version)

@@ -55,6 +55,20 @@ async def test_a_transaction_is_whole_wherever_the_broker_is_killed(rig: Rig, st
     assert rig.group_markers[-1][-1] is outcome.value
 
 
+@pytest.mark.parametrize("step", [Step.PREPARE_DURABLE, Step.MARKERS_DURABLE, Step.COMPLETE_APPENDED])
+async def test_a_kill_while_the_last_epoch_is_ended_loses_nothing(rig: Rig, step):
+    """KAFKA-18660, KAFKA-20090: a repeated EndTxn of the old id is told the new one."""
+    producer = await rig.init_at_the_last_epoch()
+    await rig.produce(producer)
+    await settle()
+    await rig.killed_at(step, rig.end(producer, COMMIT, V2), power_loss=True)
+    following = await rig.end(producer, COMMIT, V2)
+    assert following.producer_id != producer.producer_id and following.epoch == 0
+    assert rig.outcomes(P0) == {b"v": "committed"}
+    await rig.produce(following)
+    assert (await rig.end(following, COMMIT, V2)).epoch == 1
+
+
 @dataclass
 class Answers:
     """What the client was told before the power went."""

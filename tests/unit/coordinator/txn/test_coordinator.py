@@ -48,6 +48,43 @@ async def test_offsets_in_a_transaction_are_shown_to_the_group_coordinator(rig: 
     assert rig.group_markers == [(*OFFSETS, producer.producer_id, producer.epoch, True)]
 
 
+@pytest.mark.parametrize("outcome", [COMMIT, ABORT])
+async def test_used_up_epochs_lead_on_to_a_new_producer_id(rig: Rig, outcome):
+    producer = await rig.init_at_the_last_epoch()
+    await rig.produce(producer)
+    following = await rig.end(producer, outcome, V2)
+    assert following.producer_id != producer.producer_id and following.epoch == 0
+    assert await rig.end(producer, outcome, V2) == following
+    assert await code_of(rig.produce(producer)) is not ErrorCode.NONE
+    await rig.produce(following)
+    assert (await rig.end(following, COMMIT, V2)).epoch == 1
+    assert rig.markers(P0, producer) == [(32767, outcome is COMMIT)]
+
+
+async def test_a_successor_of_the_last_epoch_gets_a_new_producer_id(rig: Rig):
+    producer = await rig.init_at_the_last_epoch()
+    await rig.produce(producer)
+    following = await rig.init()
+    assert following.producer_id != producer.producer_id
+    assert following.epoch <= 1, "ending the open transaction may have cost one"
+    assert rig.outcomes(P0) == {b"v": "aborted"}
+    assert await code_of(rig.produce(producer)) is not ErrorCode.NONE
+
+
+async def test_a_timeout_at_the_last_epoch_aborts_and_fences(rig: Rig):
+    """KAFKA-19367: fencing must not run past the greatest epoch."""
+    producer = await rig.init_at_the_last_epoch(timeout_ms=1000)
+    await rig.produce(producer)
+    rig.clock.advance(20_000)
+    await settle()
+    assert rig.outcomes(P0) == {b"v": "aborted"}
+    assert await code_of(rig.end(producer, COMMIT, V2)) is not ErrorCode.NONE
+    following = await rig.init()
+    await rig.produce(following, value=b"new")
+    await rig.end(following, COMMIT, V2)
+    assert rig.outcomes(P0) == {b"v": "aborted", b"new": "committed"}
+
+
 # -- InitProducerId
 
 
