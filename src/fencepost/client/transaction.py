@@ -54,6 +54,8 @@ INIT_PRODUCER_ID, DESCRIBE_TRANSACTIONS = 22, 65
 FIRST_THAT_SAYS_WHO_IT_WAS = 3
 
 DEFAULT_TIMEOUT_MS = 60_000
+#: In the text of an OutcomeUnknown: one more retry would be refused as well.
+RETRY_REFUSED = "its retry was refused"
 
 CONCURRENT = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS})
 
@@ -303,7 +305,7 @@ class SharedTransaction:
             self._state, self._in_doubt = _State.SPENT, False
             return TransactionFailed(f"transaction {identity} cannot be committed, it is not open: {code.name}")
         if in_doubt or code is ErrorCode.UNKNOWN_SERVER_ERROR:
-            return OutcomeUnknown(f"the commit of {identity} was sent, and its retry was refused: {code.name}")
+            return OutcomeUnknown(f"the commit of {identity} was sent, and {RETRY_REFUSED}: {code.name}")
         self._in_doubt = False
         if code in FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             self._state = _State.SPENT

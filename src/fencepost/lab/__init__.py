@@ -1,8 +1,8 @@
-"""Where brokers and pipelines are broken on purpose, and what became of them is judged from outside.
+"""Breaks brokers and pipelines on purpose, and judges the result from outside.
 
-Two tools for users, and the machinery that both stand on:
+Two tools for users, and the machinery of both:
 
     chaos/      random histories under random faults, and their checkers: `fencepost chaos`
-    scenarios/  every failure as a story that can be played: `fencepost scenarios`
+    scenarios/  failures that are played step by step: `fencepost scenarios`
     kit/        starts, kills and pauses the brokers and processes that the tools, tests and benchmarks break
 """

@@ -1,15 +1,15 @@
-"""The processes of the clients: started, killed, paused, replaced; one that ends on its own is started again.
+"""Starts, kills, pauses and replaces the processes of the clients, and restarts those that end by themselves.
 
-A name has one incarnation that counts, the newest. An older one that is still there is a zombie: paused when it was
-replaced, and to be fenced when it wakes up. It is not started again.
+The newest incarnation of a name counts. An older one that still runs is a zombie: it was paused when it was replaced,
+and must be fenced when it wakes up. It is not restarted.
 """
 
 import json
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from fencepost.child import Child, ChildFailed
@@ -28,7 +28,7 @@ class ClientProcess(Child):
         name = f"{spec.name}.{spec.incarnation}"
         super().__init__(Path(spec.history) / f"{name}.err", name, logs_output=True)
         self.started_s = time.monotonic()
-        self.start([sys.executable, "-P", "-m", "fencepost.lab.chaos.clients.main", json.dumps(spec.as_dict())])
+        self.start([sys.executable, "-P", "-m", "fencepost.lab.chaos.clients.main", json.dumps(asdict(spec))])
 
 
 class Crew:
@@ -36,52 +36,47 @@ class Crew:
         self._specs = {spec.name: spec for spec in specs}
         self._children: dict[str, ClientProcess] = {}
         self._zombies: list[ClientProcess] = []
-        self._down: set[str] = set()  #: killed, and not to be started before the fault is over
+        self._down: set[str] = set()  #: killed, and not restarted before the fault is over
         self.starts = 0
-        self.crashes: list[str] = []  #: who ended in a way that it should not, and what it said
+        self.crashes: list[str] = []  #: unexpected ends, with the output
 
     @property
     def names(self) -> list[str]:
         return list(self._specs)
 
-    def start_all(self) -> None:
-        for name in self._specs:
-            self.start(name)
+    def start(self, *names: str) -> None:
+        """One more incarnation of each."""
+        for name in names:
+            self._down.discard(name)
+            spec = self._specs[name]
+            self._children[name] = ClientProcess(spec)
+            self._specs[name] = replace(spec, incarnation=spec.incarnation + 1)
+            self.starts += 1
 
-    def start(self, name: str) -> None:
-        """One more incarnation."""
-        self._down.discard(name)
-        spec = self._specs[name]
-        self._children[name] = ClientProcess(spec)
-        self._specs[name] = replace(spec, incarnation=spec.incarnation + 1)
-        self.starts += 1
-
-    def kill(self, name: str) -> None:
-        child = self._children.get(name)
-        self._down.add(name)
-        if child is not None:
+    def kill(self, *names: str) -> None:
+        self._down.update(names)
+        for child in self._running(names):
             child.kill()
 
-    def pause(self, name: str) -> None:
-        if name in self._children:
-            self._children[name].pause()
+    def pause(self, *names: str) -> None:
+        for child in self._running(names):
+            child.pause()
 
-    def resume(self, name: str) -> None:
-        if name in self._children:
-            self._children[name].resume()
+    def resume(self, *names: str) -> None:
+        for child in self._running(names):
+            child.resume()
 
-    def replace_paused(self, name: str) -> None:
-        """A successor for one that is paused, which becomes a zombie."""
-        if name in self._children:
-            self._zombies.append(self._children.pop(name))
-        self.start(name)
+    def replace_paused(self, *names: str) -> None:
+        """Start successors of clients that are paused. These become zombies."""
+        self._zombies += [self._children.pop(name) for name in names if name in self._children]
+        self.start(*names)
 
     def wake_zombies(self) -> None:
         for zombie in self._zombies:
             zombie.resume()
 
     def tend(self) -> None:
-        """Start those again that ended."""
+        """Restart clients that have ended."""
         for name, child in list(self._children.items()):
             if not child.is_running and name not in self._down and time.monotonic() - child.started_s > RESTART_PAUSE_S:
                 self._look_at(child)
@@ -91,7 +86,7 @@ class Crew:
             self._zombies.remove(zombie)
 
     def silent(self, last_ns: Mapping[str, int], longer_than_s: float) -> list[str]:
-        """Those that are up and have got nothing done for so long."""
+        """Clients that run and have made no progress for longer than this."""
         now_ns = time.monotonic_ns()
         return [
             name
@@ -101,7 +96,7 @@ class Crew:
         ]
 
     def stop_all(self) -> list[str]:
-        """Let everybody finish what it is at; gives those that had to be killed."""
+        """Let every client finish its work. Returns those that had to be killed."""
         for child in [*self._children.values(), *self._zombies]:
             child.resume()
             child.signal(signal.SIGTERM)
@@ -121,6 +116,9 @@ class Crew:
             child.kill()
         self._children.clear()
         self._zombies.clear()
+
+    def _running(self, names: Iterable[str]) -> list[ClientProcess]:
+        return [self._children[name] for name in names if name in self._children]
 
     def _look_at(self, child: ClientProcess) -> None:
         child.kill()

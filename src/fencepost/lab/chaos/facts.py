@@ -1,10 +1,10 @@
-"""A history, read: which transactions there were and how each ended, who saw what and when, what was there in the end.
+"""The facts of a history: transactions and their outcomes, who saw what and when, and what was there in the end.
 
-The checkers ask nothing but `Facts`. What is decided here, once, is what a client may conclude:
+The checkers use nothing but `Facts`. This module decides what a client may conclude:
 
 - *committed*: the client was told so.
-- *aborted*: the client was told so, or it never asked for a commit. Nobody else can commit for it.
-- *unknown*: a commit was asked for and nothing was heard, or the client died. Either outcome is right, if it is whole.
+- *aborted*: the client was told so, or it never sent a commit. Nobody else can commit for it.
+- *unknown*: a commit was sent and not answered. Either outcome is right, if it is whole.
 """
 
 import enum
@@ -52,8 +52,8 @@ class Kind(enum.Enum):
 class Write:
     value: str
     partition: Partition
-    offset: int | None = None  #: where the broker said that it put it
-    key: str | None = None  #: of one process's own, on a compacted topic
+    offset: int | None = None  #: as acknowledged
+    key: str | None = None  #: used by one process only, on a compacted topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Records of one partition that one client was given at one time."""
+    """Records of one partition that a client got at once."""
 
     client: str
     isolation: str
@@ -102,7 +102,7 @@ class Read:
 
 @dataclass(slots=True)
 class Session:
-    """One reader's way through one partition, from a position on and without a jump."""
+    """One reader's way through one partition, from a position on, without a seek."""
 
     client: str
     isolation: str
@@ -113,7 +113,7 @@ class Session:
 
 @dataclass(slots=True)
 class Drain:
-    """A partition from its beginning to its end, after everything was over."""
+    """A whole partition, after everything was over."""
 
     reader: str
     isolation: str
@@ -124,7 +124,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What somebody was told a group had committed, between two points in time."""
+    """A group's committed offsets, as answered between two points in time."""
 
     group: str
     began_ns: int
@@ -144,7 +144,7 @@ class Facts:
     complaints: list[Op] = field(default_factory=list)  #: what was stuck or surprising
 
     def final(self, isolation: str) -> dict[Partition, list[tuple[int, str]]]:
-        """What is there in the end for such a reader: as the first one that drained it saw it."""
+        """What is there in the end for this isolation, as the first reader that drained it saw it."""
         found: dict[Partition, list[tuple[int, str]]] = {}
         for drain in self.drains:
             if drain.isolation == isolation:
@@ -160,7 +160,7 @@ class Facts:
         }
 
     def superseded(self) -> set[str]:
-        """What compaction may have removed: a later value of the same key is there in the end."""
+        """What compaction may have removed, because a later value of the same key is there in the end."""
         rank, visible = self.ranks(), self.visible()
         written: dict[tuple[str, Partition, str], list[tuple[Rank, str]]] = defaultdict(list)
         for transaction in self.transactions:
@@ -177,10 +177,10 @@ class Facts:
     def ranks(self) -> Callable[[Transaction, int], Rank]:
         """The order in which a process sent its writes, through all of its incarnations.
 
-        Which incarnation of a transactional producer fenced which is not the order in which they were started: one
-        that was paused before `init_transactions` fences its successor when it wakes up. It is the order of their
-        first transactions. An incarnation with a committed record began that transaction before the next fencing, and
-        the next one could only begin after it.
+        Incarnations do not always fence each other in the order of their starts: one that was paused before
+        `init_transactions` fences its successor when it wakes up. The order is that of their first transactions. An
+        incarnation with a committed record began that transaction before the next fencing, and the next incarnation
+        could begin only after it.
         """
         began_ns: dict[tuple[str, int], int] = {}
         for each in self.transactions:
@@ -194,7 +194,7 @@ class Facts:
         return rank
 
     def everything_seen(self, isolation: str | None = None) -> Iterator[Read | Drain]:
-        """All that anybody saw at any time, with any isolation or with this one."""
+        """All that anybody saw at any time, with this isolation or with any."""
         for read in self.reads:
             if isolation in (None, read.isolation):
                 yield read

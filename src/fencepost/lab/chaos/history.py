@@ -1,24 +1,24 @@
-"""Operations as lines of JSON: how a client writes down what it does, and how the lines are read again.
+"""Operations as lines of JSON, written by clients and read by the checkers.
 
-A client writes one line before it asks for something (`invoke`) and one when it knows what became of it: `ok`, `fail`
-(it did not happen, for certain) or `info` (nobody knows). The invariant is that a line is in the kernel before the next
-thing happens, so `kill -9` takes nothing back: each line is one write(2), without a buffer. Every incarnation of a
-client has a file of its own, `NAME.INCARNATION.jsonl`, so a line that a kill cut short is the last one of its file.
+A client writes one line before a request (`invoke`) and one when it knows the result: `ok`, `fail` (it certainly did
+not happen) or `info` (unknown). Invariant: a line is in the kernel before the next thing happens, so `kill -9` loses
+nothing. Each line is one write(2), without a buffer. Every incarnation of a client has its own file,
+`NAME.INCARNATION.jsonl`, so a line that a kill cut short is the last one of its file.
 
 Times are CLOCK_MONOTONIC in nanoseconds, one clock for all processes of a machine. An `invoke` is stamped before the
-call and the others after it: an operation surely lies between its two stamps.
+call and the others after it, so an operation lies between its two stamps.
 
     line       {"t": 123, "f": "txn", "s": "invoke", ...}       process and incarnation are in the file's name
     txn        number, writes [[topic, partition, value]...], plan; group, offsets, inputs if it commits offsets;
                keys [key...] on a compacted topic; then ok (committed), fail (aborted), info; acked {value: offset}
-    end        number, how: stamped before the commit or abort is asked for
+    end        number, how: stamped before the commit or abort is sent
     sends      number, writes; then ok with acked {value: offset}: single records outside of transactions
     session    number, isolation, positions [[topic, partition, offset]...]: a reader starts there
     poll       session, records [[topic, partition, [[offset, value]...]]...]
-    committed  group, offsets [[topic, partition, offset]...], began: what somebody was told; began is before asking
-    churn      number: a topic was made, written, read and deleted
-    drain      reader, isolation, topic, partition, records, last: the end of all, read to the end
-    stuck      what: something that did not come back after the faults were over
+    committed  group, offsets [[topic, partition, offset]...], began: an answer; began is before the request
+    churn      number: a topic was created, written, read and deleted
+    drain      reader, isolation, topic, partition, records, end: after everything, read to the end
+    stuck      what: something did not recover after the faults were over
     surprise   what: an answer that no client may get
     fault      what: for the reader of the file, not for the checkers
 """

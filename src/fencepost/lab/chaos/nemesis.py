@@ -1,4 +1,4 @@
-"""Carries the planned faults out, one step after the other, and leaves nothing broken behind a step."""
+"""Carries out the planned faults one by one. After each, everything is repaired."""
 
 import contextlib
 import signal
@@ -17,7 +17,7 @@ CUTS_PER_SECOND = 3.0
 
 class Nemesis:
     def __init__(self, target: Server, network: Network, crew: Crew, sleep: Sleep) -> None:
-        """`sleep` waits, and looks after the run meanwhile."""
+        """`sleep` waits, and keeps the run going."""
         self._target = target
         self._network = network
         self._crew = crew
@@ -30,35 +30,33 @@ class Nemesis:
 
     def _main(self, step: Step) -> None:
         match step.fault:
-            case Fault.NONE:
-                self._sleep(step.duration_s)
             case Fault.KILL_BROKER | Fault.KILL_BROKER_TWICE | Fault.STOP_BROKER:
                 self._restart(step)
             case Fault.PAUSE_BROKER:
-                with self._paused_broker():
+                self._target.pause()
+                try:
                     self._sleep(step.duration_s)
+                finally:
+                    self._target.resume()
             case Fault.KILL_CLIENTS:
-                for name in step.targets:
-                    self._crew.kill(name)
+                self._crew.kill(*step.targets)
                 self._sleep(step.duration_s)
-                for name in step.targets:
-                    self._crew.start(name)
+                self._crew.start(*step.targets)
             case Fault.PAUSE_CLIENTS:
-                for name in step.targets:
-                    self._crew.pause(name)
+                self._crew.pause(*step.targets)
                 self._sleep(step.duration_s)
-                for name in step.targets:
-                    self._crew.resume(name)
+                self._crew.resume(*step.targets)
             case Fault.ZOMBIES:
-                for name in step.targets:
-                    self._crew.pause(name)
+                self._crew.pause(*step.targets)
                 self._sleep(step.duration_s / 2)
-                for name in step.targets:
-                    self._crew.replace_paused(name)
+                self._crew.replace_paused(*step.targets)
                 self._sleep(step.duration_s / 2 + 0.5)
                 self._crew.wake_zombies()
+            case Fault.CUT:
+                self._cut_again_and_again(step.duration_s)
             case _:
-                self._bad_weather(step.fault, step)
+                self._network.change(_weather(step.fault, step))
+                self._sleep(step.duration_s)
 
     def _restart(self, step: Step) -> None:
         self.broker_is_down = True
@@ -88,45 +86,31 @@ class Nemesis:
         self._target.kill()
 
     @contextlib.contextmanager
-    def _paused_broker(self) -> Iterator[None]:
-        self._target.pause()
-        try:
-            yield
-        finally:
-            self._target.resume()
-
-    @contextlib.contextmanager
     def _background(self, step: Step) -> Iterator[None]:
-        match step.background:
-            case Fault.DELAY:
-                self._network.change(Weather(delay_ms=step.delay_ms))
-            case Fault.LOSE_ANSWERS:
-                self._network.change(Weather(loses_answers=True))
-            case Fault.CUT:
-                self._network.cut()
-            case _:
-                pass
+        if step.background is Fault.CUT:
+            self._network.cut()
+        else:
+            self._network.change(_weather(step.background, step))
         try:
             yield
         finally:
             self._network.change(FAIR)
 
-    def _bad_weather(self, fault: Fault, step: Step) -> None:
-        match fault:
-            case Fault.DELAY:
-                self._network.change(Weather(delay_ms=step.delay_ms))
-                self._sleep(step.duration_s)
-            case Fault.HOLD:
-                self._network.change(Weather(holds=True))
-                self._sleep(step.duration_s)
-            case Fault.LOSE_ANSWERS:
-                self._network.change(Weather(loses_answers=True))
-                self._sleep(step.duration_s)
-            case Fault.PARTITION:
-                self._network.change(Weather(unreachable=frozenset(step.targets)))
-                self._sleep(step.duration_s)
-            case _:
-                for _ in range(1 + int(step.duration_s * CUTS_PER_SECOND)):
-                    self._network.cut()
-                    self._sleep(1 / CUTS_PER_SECOND)
-        self._network.change(FAIR)
+    def _cut_again_and_again(self, duration_s: float) -> None:
+        for _ in range(1 + int(duration_s * CUTS_PER_SECOND)):
+            self._network.cut()
+            self._sleep(1 / CUTS_PER_SECOND)
+
+
+def _weather(fault: Fault, step: Step) -> Weather:
+    match fault:
+        case Fault.DELAY:
+            return Weather(delay_ms=step.delay_ms)
+        case Fault.HOLD:
+            return Weather(holds=True)
+        case Fault.LOSE_ANSWERS:
+            return Weather(loses_answers=True)
+        case Fault.PARTITION:
+            return Weather(unreachable=frozenset(step.targets))
+        case _:
+            return FAIR

@@ -1,11 +1,11 @@
-"""A proxy between the clients and every broker, which can cut, delay, hold back and lose; it never changes a record.
+"""A proxy between clients and brokers. It cuts, delays, holds back and loses frames, but never changes a record.
 
-One listener for each broker; a client is kept on this way by rewriting the addresses in the answers that name brokers
-(Metadata, FindCoordinator, DescribeCluster). So the brokers need no setting, and any cluster will do that speaks
-PLAINTEXT. Who a connection belongs to is told by the client id in its requests.
+It has one listener for each broker, and puts its own addresses into the answers that name brokers (Metadata,
+FindCoordinator, DescribeCluster). So brokers need no setting, and any cluster with PLAINTEXT will do. The client id in
+its requests tells whose a connection is.
 
-Two invariants. Frames of one direction keep their order. And what a client has sent is delivered even if it hung up
-meanwhile: a network may hold a request back until its sender has been replaced, and that is the case worth testing.
+Invariants: frames of one direction keep their order. What a client has sent is delivered even if it has hung up: a real
+network may hold a request back until its sender has been replaced, and that is the case worth testing.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from fencepost.errors import FencepostError, Malformed
 from fencepost.wire import frame, messages
 
 T = TypeVar("T")
-#: Changes a request on its way, or keeps it (None). For tests that show that a broken network is found.
+#: Changes a request on its way, for tests that show that a broken network is found.
 Tamper = Callable[[frame.RequestHeader, bytes], bytes]
 
 METADATA, FIND_COORDINATOR, DESCRIBE_CLUSTER = 3, 10, 60
@@ -34,8 +34,8 @@ FRAMES_WAITING_MAX = 1000
 class Weather:
     """What the network does to connections."""
 
-    delay_ms: float = 0.0  #: each frame waits up to so long
-    holds: bool = False  #: nothing passes until that changes
+    delay_ms: float = 0.0  #: each frame waits up to this long
+    holds: bool = False  #: nothing passes
     loses_answers: bool = False
     unreachable: frozenset[str] = frozenset()  #: clients that are cut off
 
@@ -44,12 +44,12 @@ FAIR = Weather()
 
 
 class Network:
-    """All ways from clients to brokers. Runs in a thread of its own; every method may be called from outside."""
+    """All ways from clients to brokers. Runs in its own thread. Every method may be called from any thread."""
 
     def __init__(self, seed: str = "", tamper: Tamper | None = None) -> None:
         self._rng = random.Random(seed)
-        self._tamper = tamper
-        self._weather = FAIR
+        self.tamper = tamper
+        self.weather = FAIR
         self._passes = asyncio.Event()
         self._passes.set()
         self._connections: set[_Connection] = set()
@@ -103,21 +103,13 @@ class Network:
     async def pass_on(self) -> None:
         """Returns when a frame may go on."""
         await self._passes.wait()
-        if self._weather.delay_ms:
-            await asyncio.sleep(self._rng.uniform(0, self._weather.delay_ms) / 1000)
+        if self.weather.delay_ms:
+            await asyncio.sleep(self._rng.uniform(0, self.weather.delay_ms) / 1000)
             await self._passes.wait()
 
-    @property
-    def weather(self) -> Weather:
-        return self._weather
-
-    @property
-    def tamper(self) -> Tamper | None:
-        return self._tamper
-
     async def _change(self, weather: Weather) -> None:
-        had_lost = self._weather.loses_answers and not weather.loses_answers
-        self._weather = weather
+        had_lost = self.weather.loses_answers and not weather.loses_answers
+        self.weather = weather
         if weather.holds:
             self._passes.clear()
         else:
@@ -125,7 +117,7 @@ class Network:
         if weather.unreachable:
             await self._cut(weather.unreachable)
         if had_lost:
-            await self._cut(None)  # an answer that is missing in the middle can only be a broken connection
+            await self._cut(None)  # a client that misses an answer needs a broken connection to notice
 
     async def _cut(self, clients: frozenset[str] | None) -> None:
         for connection in list(self._connections):
@@ -154,7 +146,7 @@ class _Connection:
         self._broker = broker
         self._client_reader, self._client_writer = reader, writer
         self._broker_writer: asyncio.StreamWriter | None = None
-        self._asked: dict[int, tuple[int, int]] = {}  #: correlation id → API key and version, where it matters
+        self._asked: dict[int, tuple[int, int]] = {}  #: correlation id → API key and version; answers that name brokers
 
     async def run(self) -> None:
         try:
@@ -213,10 +205,10 @@ class _Connection:
                     client.write(frame.SIZE.pack(len(answer)) + answer)
                     await client.drain()
         finally:
-            client.transport.abort()  # the broker hung up, so the client is to know
+            client.transport.abort()  # the broker hung up, so the client must notice
 
     async def _rewrite(self, answer: bytes, api_key: int, version: int) -> bytes:
-        """The same answer with our addresses in the place of the brokers'."""
+        """The same answer with our addresses instead of the brokers'."""
         try:
             api = messages.api(api_key)
             flexible = version in api.response.flexible
@@ -228,7 +220,7 @@ class _Connection:
                     entry.host, entry.port = await self._network.open_way(Address(entry.host, entry.port))
             return bytes(frame.encode_response(api, version, correlation_id, vars(said)))[4:]
         except FencepostError:
-            return answer  # a version that we do not know: better a client that finds its own way than none
+            return answer  # an unknown version: the client may reach brokers directly
 
 
 def _brokers(said: messages.Message, api_key: int, version: int) -> list[Any]:

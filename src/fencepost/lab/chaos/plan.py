@@ -1,4 +1,4 @@
-"""What the seed decides, and nothing else does: who the clients are, what they do, which faults come when.
+"""All that the seed decides: who the clients are, what they do, which faults come when.
 
 Pure: the same seed, length and choice of faults give the same plan, and a longer run begins with the same faults. How
 the operating system interleaves the processes is not in it, so a seed replays the workload and the faults, not the
@@ -7,19 +7,19 @@ instant at which they meet.
 
 import enum
 import random
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-#: A quarter of the time nothing is done, so that the system is seen at work and coming back as well.
+#: A quarter of the time there is no fault, so that normal work and recovery are tested as well.
 QUIET_SHARE = 0.25
-#: How often the network is bad while something else happens.
+#: How often the network is bad during another fault.
 BACKGROUND_SHARE = 0.3
 
 SHORT_TRANSACTION_TIMEOUT_MS = 3_000
 LONG_TRANSACTION_TIMEOUT_MS = 15_000
-#: Of a producer that oversleeps by itself, without a fault.
+#: For a producer that exceeds its timeout by itself, without a fault.
 OVERSLEPT_TRANSACTION_TIMEOUT_MS = 1_000
 SESSION_TIMEOUT_MS = 6_000
-#: Longer than any of the timeouts that it is meant to overstep, but for the long transaction timeout.
+#: Longer than every timeout except the long transaction timeout.
 LONG_PAUSE_S = (4.0, 9.0)
 
 
@@ -48,7 +48,7 @@ class Fault(enum.StrEnum):
 
     @property
     def family(self) -> Family | None:
-        return _FAMILIES.get(self)
+        return next((family for family, faults in FAULTS.items() if self in faults), None)
 
     @property
     def needs_broker(self) -> bool:
@@ -56,19 +56,10 @@ class Fault(enum.StrEnum):
         return self in (Fault.KILL_BROKER, Fault.KILL_BROKER_TWICE, Fault.STOP_BROKER, Fault.PAUSE_BROKER)
 
 
-_FAMILIES = {
-    Fault.KILL_BROKER: Family.KILL,
-    Fault.KILL_BROKER_TWICE: Family.KILL,
-    Fault.STOP_BROKER: Family.KILL,
-    Fault.KILL_CLIENTS: Family.KILL,
-    Fault.PAUSE_BROKER: Family.PAUSE,
-    Fault.PAUSE_CLIENTS: Family.PAUSE,
-    Fault.ZOMBIES: Family.PAUSE,
-    Fault.CUT: Family.NET,
-    Fault.LOSE_ANSWERS: Family.NET,
-    Fault.HOLD: Family.NET,
-    Fault.DELAY: Family.NET,
-    Fault.PARTITION: Family.NET,
+FAULTS = {
+    Family.KILL: (Fault.KILL_BROKER, Fault.KILL_BROKER_TWICE, Fault.STOP_BROKER, Fault.KILL_CLIENTS),
+    Family.PAUSE: (Fault.PAUSE_BROKER, Fault.PAUSE_CLIENTS, Fault.ZOMBIES),
+    Family.NET: (Fault.CUT, Fault.LOSE_ANSWERS, Fault.HOLD, Fault.DELAY, Fault.PARTITION),
 }
 
 
@@ -76,8 +67,8 @@ class Role(enum.StrEnum):
     PRODUCER = "producer"  #: librdkafka, transactions of the first protocol
     SHARED_PRODUCER = "shared-producer"  #: our own client, the newest protocol that the cluster has (KIP-890)
     BY_HAND = "by-hand"  #: KIP-890 without a library: also sends what is late
-    LEDGER = "ledger"  #: the same on a compacted topic
-    CHURNER = "churner"  #: makes and deletes a topic
+    LEDGER = "ledger"  #: the same, on a compacted topic
+    CHURNER = "churner"  #: creates and deletes a topic
     SENDER = "sender"  #: librdkafka, idempotent, no transactions
     LOOP = "loop"  #: librdkafka, consume-transform-produce in a group
     READER = "reader"  #: librdkafka
@@ -92,7 +83,7 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """All that a client's process has to know. It travels as JSON."""
+    """All that a client's process has to know. Passed as JSON."""
 
     name: str
     role: Role
@@ -101,19 +92,16 @@ class ClientSpec:
     history: str  #: directory
     incarnation: int
     prefix: str  #: of topics, groups and transactional ids, so that runs on one cluster do not meet
-    topics: dict[str, int]  #: what producers write to, with the number of partitions
-    source: str  #: what loops read: one of `topics`
-    target: str  #: what they write to
+    topics: dict[str, int]  #: that producers write to, with the number of partitions
+    source: str  #: the topic that loops read: one of `topics`
+    target: str  #: the topic that they write to
     target_partitions: int
     ledger: str  #: a compacted topic of one partition
     churned: str  #: a topic that comes and goes
-    groups: tuple[str, ...]  #: what the watcher watches
+    groups: tuple[str, ...]  #: for the watcher
     transaction_timeout_ms: int = LONG_TRANSACTION_TIMEOUT_MS
     isolation: str = "read_committed"
     claims: str = ""  #: the isolation that the reader writes down; tests let it lie
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
     @property
     def own_group(self) -> str:
@@ -128,8 +116,8 @@ class Step:
     wait_s: float
     fault: Fault
     duration_s: float
-    targets: tuple[str, ...] = ()  #: clients by name; none is everybody
-    background: Fault = Fault.NONE  #: what the network does meanwhile
+    targets: tuple[str, ...] = ()  #: clients by name; empty for all
+    background: Fault = Fault.NONE  #: of the network, at the same time
     delay_ms: float = 0.0
 
     def __str__(self) -> str:
@@ -140,7 +128,7 @@ class Step:
         return f"{self.fault}{whom} {self.duration_s:.1f} s{also}"
 
 
-#: Name, role, transaction timeout. Two producers are impatient, so that pauses overstep their timeouts.
+#: Name, role, transaction timeout. Some timeouts are short, so that pauses exceed them.
 CLIENTS: tuple[tuple[str, Role, int], ...] = (
     ("p1", Role.PRODUCER, LONG_TRANSACTION_TIMEOUT_MS),
     ("p2", Role.PRODUCER, SHORT_TRANSACTION_TIMEOUT_MS),
@@ -158,7 +146,7 @@ CLIENTS: tuple[tuple[str, Role, int], ...] = (
     ("r3", Role.PYTHON_READER, LONG_TRANSACTION_TIMEOUT_MS),
     ("w1", Role.WATCHER, LONG_TRANSACTION_TIMEOUT_MS),
 )
-#: The reader that sees what is not committed too.
+#: This reader also sees what is not committed.
 UNCOMMITTED_READER = "r2"
 TOPICS = {"orders": 2, "invoices": 2, "shipments": 1}
 SOURCE, TARGET, TARGET_PARTITIONS = "orders", "copies", 2
@@ -171,7 +159,7 @@ def available_faults(families: frozenset[Family], *, owns_broker: bool) -> tuple
 
 
 def schedule(seed: int, seconds: float, faults: tuple[Fault, ...]) -> list[Step]:
-    """Steps that together take at least so long; more than can be carried out."""
+    """Steps that together take at least this long. That is more than can be carried out."""
     rng = random.Random(f"{seed}/faults")
     steps: list[Step] = []
     total_s = 0.0
@@ -203,7 +191,7 @@ def _may_be_long(fault: Fault) -> bool:
 
 
 def clients(seed: int, bootstrap: str, history: str, prefix: str) -> list[ClientSpec]:
-    """The first incarnation of everybody."""
+    """The first incarnation of each client."""
     topics = {prefix + name: partitions for name, partitions in TOPICS.items()}
     with_groups = [name for name, role, _ in CLIENTS if role in (Role.SHARED_PRODUCER, Role.BY_HAND)]
     return [

@@ -1,4 +1,4 @@
-"""What a run tells in the end, for people and as JSON: what was done, what was found, how to do it again."""
+"""The result of a run, for people and as JSON: what was done, what was found, how to repeat it."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from fencepost.lab.chaos.anomaly import Anomaly
 from fencepost.lab.chaos.facts import READ_COMMITTED, Facts, Outcome
 from fencepost.lab.chaos.facts import Kind as Writes
 
-#: Of each kind so many are printed; all are in the JSON.
+#: How many of each kind are printed. All are in the JSON.
 PRINTED_MAX = 3
 LINE_MAX = 400
 
@@ -18,7 +18,7 @@ class Counts:
     transactions: dict[str, int]
     sends: int
     records: int  #: that a read_committed reader finds in the end
-    reads: int  #: records that live readers and loops were given
+    reads: int  #: records that live readers and loops received
     inputs: int  #: records that loops consumed in transactions that took effect or may have
     observations: int
 
@@ -39,12 +39,12 @@ class Counts:
 @dataclass(frozen=True, slots=True)
 class Result:
     target: str
-    seed: int | None  #: None for a history that was only checked
+    seed: int | None  #: None if a history was only checked
     seconds: float
     command: str
     counts: Counts
     anomalies: list[Anomaly]
-    history: Path | None  #: None when it was not kept
+    history: Path | None  #: None if it was not kept
     faults: Counter[str] = field(default_factory=Counter)
     client_starts: int = 0
     notes: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Result:
         if self.seed is not None:
             out.append(f"again:   {self.command}")
             out.append(
-                "         (the seed gives the same workload and faults; how processes interleave is the system's)"
+                "         (the seed gives the same workload and faults, but not the same interleaving of processes)"
             )
         return out
 

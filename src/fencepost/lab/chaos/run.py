@@ -1,6 +1,6 @@
-"""One run: start everything, do harm for a while, heal, see that everybody gets on, drain, and check the history.
+"""One run: start everything, do harm for a while, heal, wait for progress, drain, and check the history.
 
-Whatever happens, nothing that was started here is left running.
+Invariant: nothing that was started here is left running.
 """
 
 import shutil
@@ -38,7 +38,7 @@ from fencepost.lab.kit.servers import (
 
 TICK_S = 0.2
 RECOVERY_TIMEOUT_S = 45.0
-#: Longer than any fault and what a client may need to come back from it.
+#: Longer than any fault and the recovery of a client from it.
 SILENCE_S = 30.0
 DRAIN_TIMEOUT_S = 500.0
 FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -78,7 +78,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a run is doing, for the line that shows it."""
+    """For the line that shows how a run is doing."""
 
     elapsed_s: float
     phase: str
@@ -90,7 +90,7 @@ class Progress:
 
 
 class Run:
-    """Tests replace our broker and `tamper`, and change specs, to show that what is broken is found."""
+    """Tests replace our broker and `tamper`, and change specs, to show that faults are found."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class Run:
     # -- phases ------------------------------------------------------------------------------------------------------
 
     def _harm(self) -> None:
-        self._crew.start_all()
+        self._crew.start(*self._crew.names)
         self._nemesis = Nemesis(self._target, self._network, self._crew, self._sleep)
         faults = plan.available_faults(self._settings.families, owns_broker=self._target.is_ours_to_harm)
         self._phase = "none"
@@ -165,7 +165,7 @@ class Run:
         self._watches = False
         if self._silent:
             told = ", ".join(f"{name} ({count} times)" for name, count in sorted(self._silent.items()))
-            self._notes.append(f"killed and started anew after {SILENCE_S:.0f} s without progress: {told}")
+            self._notes.append(f"killed and restarted after {SILENCE_S:.0f} s without progress: {told}")
 
     def _do(self, step: Step) -> None:
         self._phase = str(step)
@@ -178,7 +178,7 @@ class Run:
         self._phase = "none"
 
     def _recover(self) -> None:
-        """Once the faults are over everybody gets on with its work. One that does not is started anew, and told of."""
+        """After the faults every client makes progress. One that does not is restarted, and noted."""
         self._phase = "healing"
         self._network.change(FAIR)
         self._crew.wake_zombies()
@@ -187,11 +187,10 @@ class Run:
             self._notes.append(
                 f"made no progress in {RECOVERY_TIMEOUT_S:.0f} s after the faults were over: {', '.join(slow)}"
             )
-            for name in slow:
-                self._crew.kill(name)
-                self._crew.start(name)
+            self._crew.kill(*slow)
+            self._crew.start(*slow)
         for name in self._await_progress(slow):
-            what = f"{name} makes no progress after the faults are over, not even when started anew"
+            what = f"{name} makes no progress after the faults are over, not even after a restart"
             self._recorder.log(Function.STUCK, Status.INFO, what=what)
 
     def _await_progress(self, names: list[str]) -> list[str]:
@@ -263,14 +262,14 @@ class Run:
             create_topics(cluster, self._topics())
 
     def _delete_topics(self) -> None:
-        """Of a cluster that is not ours nothing is left but what groups and transactional ids leave behind."""
+        """On a cluster that is not ours only groups and transactional ids are left behind."""
         if not self._target.is_ours_to_harm:
             with Cluster(str(self._target.address)) as cluster:
                 delete_topics(cluster, [*self._topics(), self._specs[0].churned])
 
     def _look_at_the_log(self) -> None:
         if found := self._target.tracebacks():
-            self._recorder.log(Function.SURPRISE, Status.INFO, what=f"the broker stumbled:\n{found[-1]}")
+            self._recorder.log(Function.SURPRISE, Status.INFO, what=f"the broker logged an error:\n{found[-1]}")
 
     def _sleep(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -297,8 +296,8 @@ class Run:
         self._show(Progress(elapsed_s, self._phase, self._tally.ops, per_s, committed, aborted, unknown))
 
     def _wake_the_silent(self) -> None:
-        """A client library may wait for ever after a fault; the run would test less and less. The note tells of it."""
-        # Nobody gets anything done without a broker, and some brokers take long to come back.
+        """A client library may wait for ever after a fault, and the run would test less and less. A note says so."""
+        # No client makes progress without a broker, and some brokers take long to start.
         last_ns = {name: max(self._tally.last_ns.get(name, 0), self._broker_back_ns) for name in self._crew.names}
         for name in self._crew.silent(last_ns, SILENCE_S):
             if self._nemesis.broker_is_down:

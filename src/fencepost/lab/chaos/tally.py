@@ -1,4 +1,4 @@
-"""Reads the growing history files and counts: for the line that shows how a run is doing, and who is getting on."""
+"""Reads the growing history files and counts: for the line that shows how a run is doing, and to see who is stuck."""
 
 from collections import Counter
 from pathlib import Path
@@ -12,7 +12,7 @@ class Tally:
         self._read_bytes: dict[Path, int] = {}
         self.ops = 0
         self.transactions: Counter[Status] = Counter()
-        self.last_ns: dict[str, int] = {}  #: when each client last got something done
+        self.last_ns: dict[str, int] = {}  #: when each client last made progress
 
     def update(self) -> None:
         for path in self._directory.glob(f"*{SUFFIX}"):

@@ -26,7 +26,7 @@ SERVER = ("-Xmx1G", "-Xms1G", *PERFORMANCE_OPTIONS)
 TOOL = ("-Xmx256M", *PERFORMANCE_OPTIONS)
 #: `kafka-producer-perf-test.sh` and its consumer twin.
 PERF_TOOL = ("-Xmx512M", *PERFORMANCE_OPTIONS)
-#: For programs that end after a second: do not spend another one on compiling them well.
+#: For programs that end after a second: do not spend another one on optimising them.
 QUICK = ("-Xmx256M", "-XX:TieredStopAtLevel=1", *PERFORMANCE_OPTIONS)
 
 
@@ -68,7 +68,7 @@ class Jars:
         timeout_s: float = 180,
         stdin: str | None = None,
     ) -> "subprocess.CompletedProcess[str]":
-        """To its end; the exit status is the caller's to judge."""
+        """Run it to its end. The caller judges the exit status."""
         return subprocess.run(
             self.command(main, *arguments, options=options),
             input=stdin,

@@ -1,4 +1,4 @@
-"""Apache Kafka from its jars: one node that is broker and controller, or three of them, of which one may be gone."""
+"""Apache Kafka from its jars: one node that is broker and controller, or three. One of the three may be down."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class ApacheKafka(Node):
 
 
 class KafkaCluster(Server):
-    """Three nodes; its address is that of the first one that runs."""
+    """Three nodes. Its address is the first running node's."""
 
     name = "Apache Kafka, three nodes"
 

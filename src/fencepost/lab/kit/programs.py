@@ -1,7 +1,7 @@
-"""Programs of ours that are killed and paused. They say in JSON lines how far they are.
+"""Programs of ours that are killed and paused. They report their progress in JSON lines.
 
-A program that comes to the point where it was told to stop says so and waits for a line on its standard input. So the
-parent knows for certain where it is killed. Invariant: no program outlives its `Program`.
+A program that reaches the point where it must stop says so and waits for a line on its standard input. So the parent
+knows exactly where it is killed. Invariant: no program outlives its `Program`.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,17 @@ class Program(Child):
     """One process: `python -m module json`."""
 
     def __init__(
-        self, name: str, module: str, plan: Mapping[str, Any], home: Path, variables: Mapping[str, str] | None = None
+        self, name: str, module: str, plan: Any, home: Path, variables: Mapping[str, str] | None = None
     ) -> None:
+        """`plan` is a dataclass."""
         super().__init__(home / f"{name.replace(' ', '-')}.err", name, on_line=self._keep)
         self.events: list[dict[str, Any]] = []
-        self.start([sys.executable, "-P", "-m", module, json.dumps(plan)], variables, home)
+        self.start([sys.executable, "-P", "-m", module, json.dumps(asdict(plan))], variables, home)
 
     def wait_for(
         self, event: str, fits: Callable[[dict[str, Any]], bool] = lambda event: True, timeout_s: float = TIMEOUT_S
     ) -> dict[str, Any]:
-        """Until it has said so; ChildFailed if it ends before."""
+        """Wait until it reports this event. Raises ChildFailed if it ends before."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             has_ended = not self.is_running
@@ -40,7 +42,7 @@ class Program(Child):
             if found is not None:
                 return found
             if has_ended or time.monotonic() > deadline_s:
-                how = "ended" if has_ended else f"did not come to it within {timeout_s:.0f} s"
+                how = "ended" if has_ended else f"took longer than {timeout_s:.0f} s"
                 raise ChildFailed(f"{self.name} {how} before {event!r}: {self.said()}")
             time.sleep(0.01)
 
@@ -48,7 +50,7 @@ class Program(Child):
         return super().wait(timeout_s)
 
     def said(self) -> str:
-        """The last of what it said, for people."""
+        """The last of its output, for people."""
         lines = [line for line in super().said().splitlines() if not line.lstrip().startswith("at ")]  # of Java's stack
         how = "" if self.status is None else f"exit status {self.status}; "
         return f"{how}{self.events[-5:]} {chr(10).join(lines)[-2000:]}".strip()

@@ -1,9 +1,9 @@
-"""A producer that sends what it is told: any identity, any sequence, one request at a time, to the right broker.
+"""A producer that sends exactly what it is told: any identity, any sequence, one request at a time.
 
-What a well-behaved client hides is what scenarios are about: an answer that nobody reads, a batch that is sent twice, a
-zombie. So a request is repeated only when the broker says "in a moment", and an error code is a value, no exception.
+Scenarios show what a well-behaved client hides: an answer that nobody reads, a batch that is sent twice, a zombie. So a
+request is repeated only if the broker asks for that, and an error code is a value, not an exception.
 
-Invariant: `Brokers` has connections of its own, as a process of its own would.
+Invariant: `Brokers` shares no connection with anybody, like a separate process.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class Brokers:
-    """Raw clients of a cluster's brokers: of the one that leads a partition, or coordinates something."""
+    """Raw clients of a cluster's brokers, found by what they lead or coordinate."""
 
     def __init__(self, cluster: Cluster, patience_s: float = PATIENCE_S) -> None:
         self._cluster = Cluster(cluster.settings)
@@ -60,7 +60,7 @@ class Brokers:
         self._cluster.close()
 
     def leader(self, where: TopicPartition, ask: Callable[[RawClient], T]) -> T:
-        """Ask the partition's leader; when that one is gone, look for the next one."""
+        """Ask the partition's leader. If it is gone, look for the next one."""
         return patiently(
             lambda: ask(self.client(self._cluster.leader_address(*where))),
             self._patience_s,
@@ -84,7 +84,7 @@ class Brokers:
         return client
 
     def new_client(self, address: Address) -> RawClient:
-        """For one user alone."""
+        """A connection that is not shared."""
         settings = self._cluster.settings
         return RawClient(address, timeout_s=settings.request_timeout_ms / 1000, client_id=settings.client_id)
 
@@ -121,7 +121,7 @@ class RawProducer:
         self._brokers.close()
 
     def init(self, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Session:
-        """InitProducerId without saying who we were: an earlier owner of the id is fenced."""
+        """InitProducerId without a former identity, so that an earlier owner of the id is fenced."""
 
         def ask(client: RawClient) -> Session:
             return client.try_init(transactional_id, timeout_ms=timeout_ms, version=4)
@@ -142,7 +142,7 @@ class RawProducer:
         sequence: int | None = None,
         record_key: str | None = None,
     ) -> Produced:
-        """One batch; with the next sequence unless one is given. Only a batch that was written uses it up."""
+        """One batch, with the next sequence unless one is given. Only a batch that was written uses up a sequence."""
         first = self.who.sequences.get(where, 0) if sequence is None else sequence
         batch = self.who.batch(*where, values, sequence=first, record_key=record_key)
         version, name = PRODUCE_VERSION[self.protocol], self.who.transactional_id
@@ -154,7 +154,7 @@ class RawProducer:
         return result
 
     def send(self, where: TopicPartition, values: Sequence[bytes | str], sequence: int) -> Sent:
-        """Only send a batch."""
+        """Send a batch without reading the answer."""
         batch = self.who.batch(*where, values, sequence=sequence)
         client = self._brokers.leader(where, lambda leader: self._brokers.new_client(leader.address))
         fields = produce_fields({where: batch}, self.who.transactional_id)
@@ -181,18 +181,18 @@ class RawProducer:
         return self._brokers.coordinator(Coordinates.GROUP, group, ask)
 
     def end(self, *, commit: bool) -> ErrorCode:
-        """EndTxn. The second protocol answers with the next epoch, which is taken."""
+        """EndTxn. With the second protocol the answer has the next epoch, which is used from now on."""
         version = END_TXN_VERSION[self.protocol]
         return self._ask_coordinator(lambda client: client.end(self.who, commit=commit, version=version))
 
     def send_end(self, *, commit: bool) -> Sent:
-        """Only send EndTxn."""
+        """Send EndTxn without reading the answer."""
         client = self._ask_coordinator(lambda coordinator: self._brokers.new_client(coordinator.address))
         fields = {**self.who.fields, "committed": commit}
         return Sent(client, client.request(END_TXN, END_TXN_VERSION[self.protocol], fields))
 
     def prepare(self, partitions: Iterable[TopicPartition], group: str | None = None) -> ErrorCode:
-        """What comes before the first write: the first protocol registers, the second has nothing to do."""
+        """Before the first write the first protocol registers partitions and group. The second has nothing to do."""
         if self.protocol is TransactionProtocol.V2:
             return ErrorCode.NONE
         code = self.add_partitions(partitions)

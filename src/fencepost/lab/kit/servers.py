@@ -1,4 +1,4 @@
-"""Brokers to be broken and measured: ours, or a cluster that somebody else runs. `kafka` has Apache Kafka.
+"""Brokers to break and to measure: ours, or a cluster that runs already. `kafka` has Apache Kafka.
 
 Invariant: what was started here ends with `close`, and with this process at the latest.
 """
@@ -57,7 +57,7 @@ class Server(ABC):
     @property
     @abstractmethod
     def address(self) -> Address:
-        """Where it listens; of a cluster, where one of its nodes does."""
+        """Where it listens. For a cluster, the address of one node."""
 
     @property
     def bootstrap(self) -> str:
@@ -69,16 +69,16 @@ class Server(ABC):
 
     @abstractmethod
     def start(self) -> Self:
-        """Returns when it accepts connections; ServerFailed if it does not come to that."""
+        """Returns when it accepts connections. Raises ServerFailed if it does not start."""
 
     @abstractmethod
     def close(self) -> None:
         """End what was started."""
 
-    # What can be done to a node, and to some clusters.
+    # For a node, and for some clusters.
 
     def stop(self) -> int:
-        """End it as a service manager would; gives its exit status."""
+        """Stop it as a service manager would. Returns its exit status."""
         raise self._refusal()
 
     def kill(self) -> None:
@@ -100,11 +100,11 @@ class Server(ABC):
 
     @property
     def log(self) -> str:
-        """All that it said."""
+        """All of its output."""
         return ""
 
     def tracebacks(self) -> list[str]:
-        """What went wrong inside: a broker that answers well may still have stumbled."""
+        """Errors inside a broker, which may still have given good answers."""
         return re.findall(r"(?m)^Traceback[^\n]*\n(?:[ \t].*\n)*.*\n?", self.log)
 
 
@@ -146,7 +146,7 @@ class Node(Server):
         self.kill()
 
     def prepare(self) -> None:
-        """What has to be done once before the first start."""
+        """Prepare the first start."""
 
     def stop(self) -> int:
         if self._process is None:
@@ -172,7 +172,7 @@ class Node(Server):
             self._process.resume()
 
     def wait_until_dead(self, timeout_s: float = 60.0) -> int:
-        """Until it has ended by itself, as it does at a crash step; gives its exit status."""
+        """Wait until it ends by itself, as at a crash step. Returns its exit status."""
         if self._process is None:
             raise ServerFailed(f"{self.name} is not running")
         try:
@@ -245,7 +245,7 @@ class Elsewhere(Server):
 
     def start(self) -> Self:
         if not answers(self.address, timeout_s=30):
-            raise ServerFailed(f"nobody answers at {self.address}")
+            raise ServerFailed(f"no broker answers at {self.address}")
         return self
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""The shop's books, kept from outside: a purchase has one invoice and one shipment, or neither, as its offset says.
+"""Checks the shop from outside: a purchase has one invoice and one shipment, or neither, as its offset says.
 
-Reads with confluent-kafka and judges with `fencepost.shop.books`; topics may have names of this run's own.
+Reads with confluent-kafka and checks with `fencepost.shop.books`. Topics may have names of this run only.
 """
 
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ class Shop:
         return cls(purchases, invoices, shipments, stage.name("shop"))
 
     def sell(self, stage: Stage, fewest: int, most: int) -> int:
-        """As many purchases as chance has it, in between; gives how many."""
+        """A random number of purchases between these bounds. Returns the number."""
         count = stage.random.randint(fewest, most)
         stage.tell(f"{count} customers buy something.")
         stage.sell(self.purchases, count)
         return count
 
     def plan(self, stage: Stage, **more: Any) -> Plan:
-        """For the program that makes invoices and shipments of the purchases."""
+        """For the program that turns purchases into invoices and shipments."""
         topics = self.purchases, self.invoices, self.shipments
         return Plan(stage.bootstrap, *topics, self.group, transactional_id=stage.name("shop"), **more)
 
@@ -70,7 +70,7 @@ def problems(stage: Stage, shop: Shop, *, is_final: bool) -> dict[Problem, Found
 
 
 def committed(stage: Stage, shop: Shop) -> dict[int, int]:
-    """The group's offsets by partition; pending ones are waited for."""
+    """The group's offsets by partition. Waits for pending ones."""
     inputs = shop.inputs(stage)
 
     def stable() -> dict[int, int] | None:

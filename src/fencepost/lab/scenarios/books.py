@@ -1,4 +1,4 @@
-"""What a story of scenario 5 has written and must find: the same purchases in every output, and the group's offset."""
+"""What scenario 5 has written and must find: the same purchases in every output, and the group's offset."""
 
 from dataclasses import dataclass, field
 

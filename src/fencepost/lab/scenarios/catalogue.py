@@ -1,4 +1,4 @@
-"""Every scenario, in the order in which they are listed and played."""
+"""Every scenario, in the order of the list."""
 
 import importlib
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def scenarios() -> list[Scenario]:
 
 
 def choose(names: Iterable[str]) -> list[Scenario]:
-    """By name, or all of a number: `zombie`, `3`. ConfigError for what does not exist."""
+    """Scenarios by name or by number: `zombie`, `3`. Raises ConfigError if there is none."""
     known = scenarios()
     chosen: list[Scenario] = []
     for name in names:

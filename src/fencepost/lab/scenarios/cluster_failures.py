@@ -1,7 +1,7 @@
 """Scenario 5 on three nodes of Apache Kafka: the coordinator, the group coordinator and a leader are really killed.
 
-Nothing in Kafka can be stopped at a numbered step, so the coordinator dies at moments around EndTxn: before it, after
-a few milliseconds of it, and after its answer. Another node takes over each time; the dead one is started again.
+Kafka cannot be stopped at a numbered step. So the coordinator dies before EndTxn, a few milliseconds after it, or after
+its answer. Another node takes over each time, and the dead one is started again.
 """
 
 import time
@@ -133,7 +133,7 @@ def _heal(stage: Stage, cluster: KafkaCluster, node: int) -> None:
 
 
 def _await_replicas(stage: Stage) -> None:
-    """Until every partition has all of its replicas in sync: only then may the next node die."""
+    """Wait until every partition has all of its replicas in sync. Only then may the next node die."""
 
     def in_sync() -> bool:
         answer = stage.cluster.call("replicas", METADATA, {"topics": None}, lowest=1)

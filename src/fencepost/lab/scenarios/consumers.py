@@ -1,5 +1,6 @@
-"""Scenario 4: the consuming side of the loop dies before and after the commit; downstream, consumers die and share."""
+"""Scenario 4: the loop dies before and after the commit; downstream, consumers die, and share partitions."""
 
+from dataclasses import replace
 from typing import Any
 
 from fencepost.lab.kit.programs import Program
@@ -12,7 +13,7 @@ from fencepost.lab.scenarios.stage import Stage, ids_of
 from fencepost.shop import INVOICES
 from fencepost.wire.terms import TopicPartition
 
-#: What a member may ask for on any Kafka, and on one that we have started.
+#: The shortest session timeout on any Kafka, and on one that we have started.
 SESSION_MS, SHORT_SESSION_MS = 6_000, 2_000
 
 
@@ -24,7 +25,7 @@ def loop_dies(stage: Stage) -> None:
     """
     shop = Shop.open(stage)
     shop.sell(stage, 10, 16)
-    plan = shop.plan(stage, timeout_ms=20_000).as_dict()
+    plan = shop.plan(stage, timeout_ms=20_000)
     deaths = [Point.POLLED, Point.OFFSETS_SENT, Point.COMMITTED]
     stage.random.shuffle(deaths)
     for number, point in enumerate(deaths, 1):
@@ -33,9 +34,9 @@ def loop_dies(stage: Stage) -> None:
             Point.OFFSETS_SENT: "everything is sent, the commit is not",
             Point.COMMITTED: "the transaction is committed, nothing else is done",
         }[point]
-        program = stage.program(f"program {number}", "loop", {**plan, "stop_at": point, "stop_after": 1})
+        program = stage.program(f"program {number}", "loop", replace(plan, stop_at=point, stop_after=1))
         purchase = int(program.wait_for("at")["purchase"])
-        stage.tell(f"Run {number} has come to purchase {purchase}: {when}. kill -9.")
+        stage.tell(f"Run {number} has reached purchase {purchase}: {when}. kill -9.")
         stage.show_epochs(stage.name("shop"))
         program.kill_all()
         stage.show_offsets(shop.group, shop.inputs(stage), stable=False)
@@ -47,7 +48,7 @@ def loop_dies(stage: Stage) -> None:
             stage.check(offset == purchase, "its offset is committed with it", offset)
         else:
             stage.check(purchase not in seen, f"no reader sees an invoice of purchase {purchase}", seen)
-    stage.tell("A last run comes to the end.")
+    stage.tell("A last run processes the rest.")
     last = stage.program("last program", "loop", plan)
     last.wait_for("done")
     stage.show_log(stage.name("shop"))
@@ -76,7 +77,7 @@ def downstream_dies(stage: Stage) -> None:
     stage.show_readers(topic)
     expected = [*first, *second]
     stop = stage.random.randint(1, len(expected) - 2)
-    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage), stop).as_dict()
+    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage), stop)
     stage.tell(f"Accounting reads {stop} invoices and commits each, reads one more. kill -9.")
     accounting = stage.program("accounting", "downstream", plan)
     accounting.wait_for("at")
@@ -84,18 +85,16 @@ def downstream_dies(stage: Stage) -> None:
     accounting.kill_all()
     stage.note(f"it had read {', '.join(read_before)}")
     stage.show_offsets(group, [where], stable=True)
-    stage.tell("A second one takes over, once the group has noticed.")
-    successor = stage.program("accounting again", "downstream", {**plan, "stop_after": -1})
+    stage.tell("A second one takes over when the session of the first has timed out.")
+    successor = stage.program("accounting again", "downstream", replace(plan, stop_after=-1))
     left = len(expected) - stop
     stage.eventually(lambda: len(_values(successor)) >= left, "the rest is read")
     read_after = _values(successor)
     stage.note(f"it reads {', '.join(read_after)}")
-    stage.check(
-        read_after == expected[stop:], "it goes on where the group's offset stands, and misses nothing", read_after
-    )
+    stage.check(read_after == expected[stop:], "it goes on at the group's offset, and misses nothing", read_after)
     stage.check(read_before + read_after[1:] == expected, "together they read every invoice in order", read_before)
     stage.check(not any(value.startswith("x") for value in read_before + read_after), "nobody saw an aborted invoice")
-    stage.note("the invoice read before the death is read again: what a reader does outside of Kafka is its own affair")
+    stage.note("the last invoice is read again: effects of a reader outside of Kafka are not part of the transaction")
     stage.eventually(
         lambda: stage.view.committed(group, [where], stable=True)[str(where)] == _last_offset(successor) + 1,
         "the offset is committed",
@@ -112,7 +111,7 @@ def two_consumers(stage: Stage) -> None:
     partitions = 2 * stage.random.randint(1, 2)
     (topic,) = stage.topics(INVOICES, partitions=partitions)
     group = stage.name("accounting")
-    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage)).as_dict()
+    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage))
     stage.tell(f"Two members of one group read {partitions} partitions of {INVOICES}.")
     members = [stage.program(name, "downstream", plan) for name in ("Anna", "Ben")]
     each = partitions // 2
@@ -134,7 +133,7 @@ def two_consumers(stage: Stage) -> None:
     for member in members:
         stage.note(f"{member.name} reads the invoices {sorted(_values(member))}")
         own = sorted(str(n) for n in _assigned(member))
-        stage.check(sorted(_values(member)) == own, f"{member.name} sees her or his partitions' part only", own)
+        stage.check(sorted(_values(member)) == own, f"{member.name} sees only the part in those partitions", own)
     together = sorted(value for member in members for value in _values(member))
     stage.check(together == [str(n) for n in range(partitions)], "together they see all of the transaction", together)
 

@@ -1,7 +1,7 @@
 """Scenario 5 on one broker: it dies in every state of the two-phase commit, with pending offsets, with open records.
 
-One process is coordinator of transactions, coordinator of groups and leader of every partition, so each of these dies
-with it. `cluster_failures` plays the same on three nodes of Apache Kafka.
+One process is transaction coordinator, group coordinator and leader of every partition, so all of these die with it.
+`cluster_failures` plays the same on three nodes of Apache Kafka.
 """
 
 from fencepost.errors import ErrorCode
@@ -28,7 +28,7 @@ STEPS = {
 def coordinator_dies(stage: Stage) -> None:
     """The transaction coordinator dies in every state of the two-phase commit.
 
-    Once PREPARE is in the log the outcome is certain; whoever coordinates next goes on from there.
+    Once PREPARE is in the log, the outcome is certain. The next coordinator goes on from there.
     """
     books = Books.open(stage)
     number = 0
@@ -69,7 +69,7 @@ def _die_at(stage: Stage, books: Books, number: int, step: str, *, commit: bool)
 def group_coordinator_dies(stage: Stage) -> None:
     """The group coordinator dies with offsets pending.
 
-    Offsets of an open transaction are in the log, and not given to anybody before it commits.
+    Offsets of an open transaction are in the log, but nobody gets them before it commits.
     """
     books = Books.open(stage)
     for number, commit in ((1, True), (2, True), (3, False)):
@@ -88,7 +88,7 @@ def group_coordinator_dies(stage: Stage) -> None:
             pending,
         )
         old = stage.show_offsets(books.group, [books.purchases], stable=False)
-        stage.check(old == {str(books.purchases): books.offset}, "everybody else gets the offset before it", old)
+        stage.check(old == {str(books.purchases): books.offset}, "others get the offset before it", old)
         stage.tell(f"The producer ends it: {outcome(commit)}.")
         stage.expect(f"EndTxn({outcome(commit)})", producer.end(commit=commit), "it is carried out")
         books.check(number, commit=commit)

@@ -1,11 +1,11 @@
-"""A reader of invoices downstream: a member of a group, read_committed, committing after each record. To be killed.
+"""A reader of invoices, to be killed: a member of a group, read_committed, that commits after each record.
 
 Runs as a process of its own (`python -m fencepost.lab.scenarios.downstream PLAN`) until it is ended.
 """
 
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fencepost.lab.kit.programs import say, wait_here
@@ -18,10 +18,7 @@ class Plan:
     topic: str
     group: str
     session_ms: int
-    stop_after: int = -1  #: so many records are read and committed, then one more is read; -1 never stops
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    stop_after: int = -1  #: reads and commits this many records, reads one more, and stops; -1: never stops
 
 
 def main() -> int:

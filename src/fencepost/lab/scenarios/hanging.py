@@ -1,4 +1,4 @@
-"""Scenario 6: a transaction is left open; the LSO holds readers back until the timeout aborts it."""
+"""Scenario 6: a transaction is left open. The LSO holds readers back until the timeout aborts it."""
 
 import time
 
@@ -44,8 +44,8 @@ def left_open(stage: Stage) -> None:
             stage.check(lso == start, "the LSO stands at the open transaction", lso)
             stage.check(len(committed) == visible, "read_committed waits, also for what is committed", len(committed))
         else:
-            stage.note("this machine is slow: the timeout came before the look")
-        stage.tell("Nobody does anything. The coordinator aborts what is older than its timeout.")
+            stage.note("this machine is slow: the transaction has timed out already")
+        stage.tell("The coordinator aborts what is older than its timeout.")
         stage.wait_until_settled([where], "the timeout aborts the transaction")
         # Readers go on as soon as the marker is there. The coordinator notes a moment later that it is done.
         stage.wait_until_logged(silent_name, "CompleteAbort")

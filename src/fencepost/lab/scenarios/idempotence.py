@@ -1,4 +1,4 @@
-"""Scenario 1: an answer is lost after the append, and the same batch comes again; also after the broker restarted."""
+"""Scenario 1: an answer is lost after the append, and the same batch is sent again, also after a restart."""
 
 from fencepost.client.raw import Session
 from fencepost.errors import ErrorCode
@@ -12,8 +12,7 @@ from fencepost.wire.terms import TopicPartition
 def lost_answer(stage: Stage) -> None:
     """An answer is lost after the append; the same batch is retried.
 
-    The producer retries with the same sequence number; the broker remembers which sequences it has, and does not
-    append the batch again.
+    The producer retries with the same sequence number. The broker knows it, and does not append the batch again.
     """
     (topic,) = stage.topics(INVOICES)
     where = TopicPartition(topic, 0)

@@ -1,15 +1,15 @@
-"""The program of the seeds: consume a purchase, send an invoice and a shipment, commit the offset. To be killed.
+"""A program to be killed: consumes a purchase, sends an invoice and a shipment, commits the offset.
 
-Runs as a process of its own (`python -m fencepost.lab.scenarios.loop PLAN`) with confluent-kafka, in two modes: with
-idempotence alone, where the offset is committed after the sends, and with transactions, where all three are one. It
-ends when it has come to where `purchases` ended at its start. Exit status FENCED: a successor has taken over.
+Runs as a separate process (`python -m fencepost.lab.scenarios.loop PLAN`) with confluent-kafka, in two modes. With
+idempotence alone the offset is committed after the sends. With transactions all three are one. It ends when it has
+processed all purchases that were there at its start. Exit status FENCED: a successor has taken over.
 """
 
 import enum
 import json
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED
@@ -34,7 +34,7 @@ class Point(enum.StrEnum):
     POLLED = "polled"  #: a purchase is in hand, nothing is sent
     SENT = "sent"  #: invoice and shipment are in Kafka, the offset is not
     OFFSETS_SENT = "offsets sent"  #: with transactions: the offset is in the transaction, which is open
-    COMMITTED = "committed"  #: everything is, and the program has not moved on
+    COMMITTED = "committed"  #: all of it, and the program has not moved on
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,7 @@ class Plan:
     transactional_id: str = "shop"
     timeout_ms: int = 60_000
     stop_at: str = ""  #: a Point
-    stop_after: int = 0  #: so many purchases pass that point before it stops there
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    stop_after: int = 0  #: this many purchases pass the point before it stops there
 
 
 class Loop:
@@ -82,7 +79,7 @@ class Loop:
         self._producer = Producer({**common, **writing}, logger=silent)
 
     def run(self) -> int:
-        """How many purchases it handled."""
+        """Returns the number of purchases that it handled."""
         if self._plan.mode == Mode.TRANSACTIONAL:
             self._producer.init_transactions(TIMEOUT_S)  # first: this ends what a predecessor left open
         left = self._assign()
@@ -97,7 +94,7 @@ class Loop:
         return handled
 
     def _assign(self) -> int:
-        """Take all partitions from the committed offsets on; gives how many purchases are left."""
+        """Take all partitions from the committed offsets on. Returns the number of purchases that are left."""
         from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
         topic = self._plan.purchases
@@ -115,7 +112,7 @@ class Loop:
         return left
 
     def _committed(self, partitions: list[Any]) -> list[Any]:
-        """A group coordinator that comes into its office just now is waited for."""
+        """Waits for a group coordinator that is just starting."""
         from confluent_kafka import KafkaException
 
         deadline_s = time.monotonic() + TIMEOUT_S
@@ -153,7 +150,7 @@ class Loop:
         self._reach(Point.COMMITTED, purchase.purchase_id)
 
     def _commit(self) -> None:
-        """A commit that timed out may have happened: it is repeated, never aborted."""
+        """A commit that timed out may have happened. So it is repeated, never aborted."""
         from confluent_kafka import KafkaException
 
         while True:

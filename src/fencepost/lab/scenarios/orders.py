@@ -1,7 +1,7 @@
-"""Orders to the processes of a Spark job: files in a directory, for which drivers and workers look at certain points.
+"""Orders to the processes of a Spark job: files in a directory. Drivers and workers look for them at certain points.
 
-An order is carried out once, by whoever comes to its point first. Drivers look at every step of
-`fencepost.spark.sink.steps`, and at ENDTXN_SENT if they can; Python workers at ENCODING and WRITTEN_SOME.
+An order is carried out once, by the first process that reaches its point. Drivers look at every step of
+`fencepost.spark.sink.steps` and at ENDTXN_SENT, Python workers at ENCODING and WRITTEN_SOME.
 """
 
 import enum
@@ -13,9 +13,9 @@ from pathlib import Path
 
 VARIABLE = "FENCEPOST_SCENARIO_ORDERS"
 
-#: The request that commits has left, nobody has read the answer.
+#: EndTxn has been sent, and nobody has read the answer.
 ENDTXN_SENT = "ENDTXN_SENT"
-#: A worker makes record batches; nothing of them is in Kafka.
+#: A worker makes record batches. None of them is in Kafka.
 ENCODING = "ENCODING"
 #: A writer has a record batch in Kafka, and may have more to come.
 WRITTEN_SOME = "WRITTEN_SOME"
@@ -24,7 +24,7 @@ POLL_S = 0.02
 
 
 class Action(enum.StrEnum):
-    KILL = "kill"  #: whoever looks, alone
+    KILL = "kill"  #: the process that looks, alone
     KILL_GROUP = "kill group"  #: a driver with its JVM
     KILL_EXECUTOR = "kill executor"  #: the JVM that the worker belongs to
     WAIT = "wait"  #: until the order is withdrawn
@@ -36,14 +36,14 @@ class Failed(Exception):
 
 
 class Orders:
-    """The giver's side."""
+    """The side that gives orders."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
 
     def give(self, point: str, action: Action, passes: int = 0) -> None:
-        """`passes` is how often a process comes to the point before the order is for it."""
+        """`passes` is how often a process reaches the point before it carries out the order."""
         self.withdraw(point)
         draft = self.directory / f".{point}"
         draft.write_text(json.dumps({"action": action, "passes": passes}))
@@ -57,7 +57,7 @@ class Orders:
             return None
 
     def withdraw(self, point: str) -> None:
-        """Whoever waits goes on."""
+        """A process that waits goes on."""
         for name in (point, f"{point}.taken"):
             (self.directory / name).unlink(missing_ok=True)
 
@@ -105,5 +105,5 @@ def parent_of(pid: int) -> int:
 
 
 def executor_of(worker: int) -> int:
-    """A worker's parent is the daemon that forked it, and that one's is the executor."""
+    """The executor has started the daemon that forked the worker."""
     return parent_of(parent_of(worker))

@@ -1,6 +1,7 @@
-"""Scenario 8 without Spark: the broker, and the program, are stopped for longer than every timeout, then go on."""
+"""Scenario 8 without Spark: the broker or the program stands still for longer than every timeout, then goes on."""
 
 import time
+from dataclasses import replace
 
 from fencepost.lab.kit.programs import Program
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once
@@ -23,17 +24,17 @@ def broker_pauses(stage: Stage) -> None:
     stage.pause_broker()
     program.go_on()
     time.sleep(BEYOND_S)
-    stage.tell("SIGCONT. To the broker no time has passed, and every timeout is over at once.")
+    stage.tell("SIGCONT. For the broker every timeout is over at once.")
     stage.resume_broker()
     status = program.wait(120)
     ended = program.events[-1] if program.events else {}
     stage.note(f"the program: {ended.get('event')} {ended.get('text', '')}".rstrip(), status=status)
     stage.show_log(stage.name("shop"))
     if status == FENCED:
-        stage.tell("The timeout was quicker than the commit: the program was told, and is started again.")
+        stage.tell("The timeout was quicker than the commit. The program was told so, and is started again.")
         _finish(stage, plan)
     else:
-        stage.check(status == 0, "the program's commit was quicker than the timeout, and it came to the end", status)
+        stage.check(status == 0, "the commit was quicker than the timeout, and the program finished", status)
     _look(stage, shop)
 
 
@@ -51,7 +52,7 @@ def program_pauses(stage: Stage) -> None:
     stage.wait_until_settled(outputs, "the timeout aborts it")
     stage.show_log(stage.name("shop"))
     stage.show_lso(*outputs)
-    stage.tell("The timeout has aborted it. A second program takes over, and comes to the end.")
+    stage.tell("The timeout has aborted it. A second program takes over, and finishes.")
     _finish(stage, plan)
     stage.tell("SIGCONT. The first program goes on to commit, as if nothing had happened.")
     program.resume()
@@ -68,7 +69,7 @@ def _open_transaction(stage: Stage, after: int) -> tuple[Shop, Plan, Program]:
     shop.sell(stage, 12, 20)
     point = stage.random.choice([Point.SENT, Point.OFFSETS_SENT])
     plan = shop.plan(stage, timeout_ms=TIMEOUT_MS, stop_at=point, stop_after=after)
-    program = stage.program("program", "loop", plan.as_dict())
+    program = stage.program("program", "loop", plan)
     purchase = program.wait_for("at")["purchase"]
     stage.show_epochs(stage.name("shop"))
     stage.show_lso(*shop.outputs(stage))
@@ -77,9 +78,9 @@ def _open_transaction(stage: Stage, after: int) -> tuple[Shop, Plan, Program]:
 
 
 def _finish(stage: Stage, plan: Plan) -> None:
-    successor = stage.program("program again", "loop", {**plan.as_dict(), "stop_at": "", "timeout_ms": 60_000})
+    successor = stage.program("program again", "loop", replace(plan, stop_at="", timeout_ms=60_000))
     successor.wait_for("done")
-    stage.check(successor.wait() == 0, "the successor comes to the end", successor.said())
+    stage.check(successor.wait() == 0, "the successor finishes", successor.said())
 
 
 def _look(stage: Stage, shop: Shop) -> None:

@@ -1,7 +1,7 @@
-"""Plays scenarios one after the other, each on a stage of its own, and says how each one ended.
+"""Plays scenarios one after the other, each on its own stage, and reports how each one ended.
 
-Owns the brokers: ours is new for every scenario, so that one cannot disturb the next; Apache Kafka
-takes longer to start and is shared, with names of their own for everything; somebody else's is only reached.
+Owns the brokers. Ours is new for every scenario, so that one cannot disturb the next. Apache Kafka starts slowly and is
+shared; everything on it has a unique name. A cluster that runs already is only used.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ class Player:
                 ending = Ending.RIGHT if all(check.holds for check in story.checks) else Ending.WRONG
             except FencepostError as error:
                 ending, reason = Ending.BROKEN, str(error)
-            except Exception as error:  # a scenario that stumbles has failed; the others are played all the same
+            except Exception as error:  # this scenario has failed; the others are still played
                 logger.debug("%s", scenario.name, exc_info=True)
                 ending, reason = Ending.BROKEN, f"{type(error).__name__}: {error}"
         result = Result(

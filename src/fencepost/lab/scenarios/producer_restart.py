@@ -1,6 +1,7 @@
-"""Scenario 2: the program restarts between send and offset commit: with idempotence alone, then with transactions."""
+"""Scenario 2: the program dies between send and offset commit, with idempotence alone and with transactions."""
 
 from collections import Counter
+from dataclasses import replace
 
 from fencepost.lab.scenarios.audit import Shop, check_exactly_once
 from fencepost.lab.scenarios.loop import Mode, Point
@@ -50,12 +51,12 @@ def restart_transactions(stage: Stage) -> None:
 
 
 def _killed_after_send(stage: Stage, mode: Mode) -> tuple[Shop, int, int]:
-    """Plays it up to the successor's end; gives the number of purchases, and the one that was in hand."""
+    """Play it up to the successor's end. Returns the number of purchases, and the one that was being processed."""
     shop = Shop.open(stage)
     count = shop.sell(stage, PURCHASES_MIN, PURCHASES_MAX)
     plan = shop.plan(stage, mode=mode, stop_at=Point.SENT, stop_after=stage.random.randint(1, count - 2))
     stage.tell(f"The program runs with {mode}: purchase → invoice + shipment → offset.")
-    first = stage.program("program", "loop", plan.as_dict())
+    first = stage.program("program", "loop", plan)
     at = int(first.wait_for("at")["purchase"])
     if mode is Mode.TRANSACTIONAL:
         stage.show_epochs(stage.name("shop"))
@@ -64,8 +65,8 @@ def _killed_after_send(stage: Stage, mode: Mode) -> tuple[Shop, int, int]:
     stage.tell(f"It has sent invoice and shipment of purchase {at}, and not its offset. kill -9.")
     first.kill_all()
     stage.tell("It is started again.")
-    second = stage.program("program again", "loop", {**plan.as_dict(), "stop_at": ""})
+    second = stage.program("program again", "loop", replace(plan, stop_at=""))
     second.wait_for("done")
-    stage.check(second.wait() == 0, "the second run comes to the end", second.said())
+    stage.check(second.wait() == 0, "the second run finishes", second.said())
     stage.show_offsets(shop.group, shop.inputs(stage), stable=True)
     return shop, count, at

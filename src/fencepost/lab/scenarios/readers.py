@@ -1,7 +1,7 @@
 """What readers see, with confluent-kafka, a client that is not ours.
 
-Alone responsible for what "seen" means: everything from the beginning of each partition to where a reader of that
-isolation can get right now, the LSO or the high watermark.
+Owns what "seen" means: everything from the beginning of each partition to the LSO or the high watermark, depending on
+the isolation.
 """
 
 import logging
@@ -21,7 +21,7 @@ silent.propagate = False
 
 
 class NotReadable(FencepostError):
-    """A reader did not come to the end in time."""
+    """A reader did not reach the end in time."""
 
 
 class Seen(NamedTuple):
@@ -31,13 +31,13 @@ class Seen(NamedTuple):
 
 
 def read_all(bootstrap: str, topic: str, isolation: Isolation) -> list[Seen]:
-    """Everything that a reader of this isolation sees now, by partition and offset."""
+    """Everything that a reader with this isolation sees now, by partition and offset."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "fencepost-scenarios",  # has to be there; nothing is joined or committed
+            "group.id": "fencepost-scenarios",  # required, but nothing is joined or committed
             "isolation.level": isolation.name.lower(),
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -1,4 +1,4 @@
-"""What a scenario is: its name, what has to come of it, and the function that plays it."""
+"""What a scenario is: its name, its expected result, and the function that plays it."""
 
 import enum
 import inspect
@@ -22,7 +22,7 @@ class Scenario:
     name: str
     number: int  #: of the eight kinds of failure
     line: str  #: what happens, in one line
-    says: str  #: what has to come of it
+    says: str  #: the expected result, and why
     play: Play
     needs: Needs = Needs.NOTHING
     on_kafka_cluster: Play | None = None  #: instead, on three nodes of Apache Kafka
@@ -31,7 +31,7 @@ class Scenario:
 def scenario(
     number: int, needs: Needs = Needs.NOTHING, *, on_kafka_cluster: Play | None = None
 ) -> Callable[[Play], Scenario]:
-    """Make a scenario of a function. Its docstring says what happens, in one line, and then what has to come of it."""
+    """Make a scenario of a function. Its docstring says what happens, in one line, and then what the result is."""
 
     def make(play: Play) -> Scenario:
         line, says = inspect.cleandoc(play.__doc__ or "").split("\n\n")[:2]

@@ -1,7 +1,7 @@
 """Spark's own cluster manager with two workers on two loopback addresses, each a process of its own.
 
-Speculation needs it: Spark starts the copy of a slow task on another host only, and not at all in local mode. On Linux
-every address of 127/8 is this machine, so two hosts are had without a second machine.
+Speculation needs it: Spark starts the copy of a slow task only on another host, and not at all in local mode. On Linux
+every address of 127/8 is this machine, so one machine can be two hosts.
 """
 
 import contextlib
@@ -58,14 +58,14 @@ class StandaloneSpark:
             host=MASTER_HOST,
         )  # fmt: skip
         try:
-            self._await(lambda: _answers(self._port), "its master listens")
+            self._await(lambda: _answers(self._port), "the master did not listen")
             for host in HOSTS:
                 work = str(self._directory / f"work-{host}")
                 self._start(
                     f"worker-{host}", f"{package}.worker.Worker", "--host", host, "--cores", "1", "--memory", "1g",
                     "--webui-port", "0", "--work-dir", work, self.master, host=host,
                 )  # fmt: skip
-            self._await(lambda: self._log("master").count(REGISTERED) >= len(HOSTS), "its workers are registered")
+            self._await(lambda: self._log("master").count(REGISTERED) >= len(HOSTS), "the workers did not register")
         except BaseException:
             self.close()
             raise
@@ -84,7 +84,7 @@ class StandaloneSpark:
             "JAVA_HOME": str(java_home()),
             "SPARK_HOME": str(self._spark_home),
             "SPARK_LOCAL_IP": host,
-            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # its port is a fixed one
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has a fixed port
             "SPARK_LOCAL_DIRS": str(self._directory / "local"),
             "PYSPARK_PYTHON": sys.executable,
         }
@@ -98,7 +98,7 @@ class StandaloneSpark:
             dead = any(not process.is_running for process in self._processes)
             if dead or time.monotonic() > deadline_s:
                 said = "\n".join(path.read_text(errors="replace")[-1500:] for path in self._directory.glob("*.log"))
-                raise ClusterFailed(f"Spark's cluster: not so that {what}:\n{said}")
+                raise ClusterFailed(f"Spark's cluster did not start, {what}:\n{said}")
             time.sleep(0.2)
 
     def _log(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""`fencepost.spark.daemon` whose workers look for orders while they encode and after each write."""
+"""`fencepost.spark.daemon` with workers that look for orders while they encode and after each write."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from fencepost.spark import daemon
 
 
 def obey() -> None:
-    """For workers only: a driver writes its ledger with the same class."""
+    """Only for workers, because a driver writes its ledger with the same class."""
     from fencepost.client.encode import Encoder
     from fencepost.client.writing import TransactionWriter
 

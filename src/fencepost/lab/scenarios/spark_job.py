@@ -1,12 +1,12 @@
 """The shop on Spark, a program that is killed and paused: `python -m fencepost.lab.scenarios.spark_job PLAN`.
 
-It is the shop's own pipeline, with topics of this run's own; it says in JSON lines when Spark runs, each step of each
-batch, and how it ended. Orders (`orders`) are carried out at each step.
+It is the shop's own pipeline, with topics of this run. It reports in JSON lines when Spark runs, each step of each
+batch, and how it ended. It looks for orders (`orders`) at each step.
 """
 
 import json
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.lab.kit.programs import say
@@ -14,7 +14,7 @@ from fencepost.lab.scenarios import orders
 
 FAILED = 3
 TOLD_CHARACTERS = 1_000
-#: Behind it Spark tells what the query was, at length.
+#: Spark describes the query at length after this line.
 QUERY_FOLLOWS = "=== Streaming Query ==="
 
 
@@ -32,9 +32,6 @@ class Plan:
     options: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
     log_file: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def start(spark: Any, plan: Plan) -> Any:
@@ -67,7 +64,7 @@ def start(spark: Any, plan: Plan) -> Any:
 
 
 def obey() -> None:
-    """Look for orders at every step, and when the request that commits has left."""
+    """Look for orders at every step, and when EndTxn has been sent."""
     from fencepost.client.connection import Connection, Pending
     from fencepost.client.registration import END_TXN
     from fencepost.spark.sink import steps
@@ -104,7 +101,7 @@ def main() -> int:
 
 
 def await_end(query: Any) -> int:
-    """Say how it ended; gives the exit status."""
+    """Report how it ended. Returns the exit status."""
     from pyspark.errors import StreamingQueryException
 
     from fencepost.spark import progress
@@ -112,7 +109,7 @@ def await_end(query: Any) -> int:
     try:
         query.awaitTermination()
     except StreamingQueryException as error:
-        # The reasons stand at the left, among the stacks of Spark and Python and before the query.
+        # Reasons are not indented, unlike the stacks of Spark and Python between them.
         reasons = str(error).partition(QUERY_FOLLOWS)[0].splitlines()
         said = [line for line in reasons if line and not line.startswith((" ", "\t"))]
         fenced = [line for line in said if "has been fenced" in line]

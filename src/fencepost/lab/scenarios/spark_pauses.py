@@ -26,13 +26,13 @@ SILENCE = {
 def spark_driver_pauses(stage: Stage) -> None:
     """A Spark driver stands still while a successor does its work, then goes on to commit.
 
-    Anything older than the fence is a zombie, and is refused.
+    Its epoch is fenced, so it is refused.
     """
     shop = SparkShop(stage)
     shop.sell(2 * BATCH)
     point = ("COMMITTING", WRITTEN_SOME, "OFFSETS_ADDED")[stage.seed % 3]
     shop.orders.give(point, Action.WAIT)
-    stage.tell(f"Protocol {shop.protocol}: the driver has come to {point}. SIGSTOP to it, its JVM and its workers.")
+    stage.tell(f"Protocol {shop.protocol}: the driver is at {point}. SIGSTOP to it, its JVM and its workers.")
     zombie = shop.start(options={TIMEOUT: str(TIMEOUT_MS)})
     shop.wait_for_order(point)
     shop.look()

@@ -5,6 +5,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from fencepost.child import ChildFailed
@@ -67,15 +68,15 @@ class SparkShop:
             options={**OPTIONS, "transactionProtocol": str(int(self.protocol)), **(options or {})},
             conf=dict(conf or {}),
             log_file=str(home / f"spark-{number}.log"),
-        ).as_dict()
-        plan.update(changes)
+        )
+        plan = replace(plan, **changes)
         environment = {
             VARIABLE: str(self.orders.directory),
             "SPARK_LOCAL_DIRS": str(home / "spark"),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        if not plan["master"].startswith("local["):  # executors write into the home
+        if not plan.master.startswith("local["):  # executors write into the home
             environment["SPARK_HOME"] = str(link_spark(home / "spark-home"))
         self.job = self.stage.program(f"job {number}", "spark_job", plan, environment)
         return self.job

@@ -1,7 +1,7 @@
-"""Where a scenario is played: a broker to be harmed, producers, readers, the brokers' own view, and the story.
+"""Where a scenario is played: a broker to harm, producers, readers, the brokers' own view, and the story.
 
-Owns what a scenario may do. Invariants: names of topics, groups and transactional ids are unique to
-this run where the broker is not ours alone, and whatever was started is ended with the stage.
+Owns what a scenario may do. Invariants: on a broker that others use too, names of topics, groups and transactional ids
+are unique to this run. What was started ends with the stage.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ EVENTUALLY_S = 60.0
 
 
 class NotYet(FencepostError):
-    """Something that had to come about did not, in time."""
+    """Something did not happen in time."""
 
 
 class Stage:
@@ -81,7 +81,7 @@ class Stage:
         self.check(code in expected, text, code.name)
 
     def short(self, text: object) -> str:
-        """Without what makes names unique: a story is to be read."""
+        """Without the suffix that makes names unique, so that a story can be read."""
         return str(text).replace(self.suffix, "") if self.suffix else str(text)
 
     # -- the cluster -------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Stage:
         return self._view
 
     def protocols(self) -> list[TransactionProtocol]:
-        """Those that the cluster speaks, the older one first."""
+        """The protocols of the cluster, the older one first."""
         return [protocol for protocol in TransactionProtocol if protocol <= protocol_of(self.cluster)]
 
     def protocol(self, number: int = 0) -> TransactionProtocol:
@@ -112,11 +112,11 @@ class Stage:
         return known[(self.seed + number) % len(known)]
 
     def name(self, word: str) -> str:
-        """A name of this run's own for a topic, a group or a transactional id."""
+        """A name of this run for a topic, a group or a transactional id."""
         return f"{word}{self.suffix}"
 
     def topics(self, *names: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
-        """Make topics; gives their names."""
+        """Create topics. Returns their names."""
         wanted = [self.name(name) for name in names]
         create_topics(self.cluster, {name: NewTopic(partitions, configs=configs or {}) for name in wanted})
         return wanted
@@ -124,13 +124,11 @@ class Stage:
     def producer(self, protocol: TransactionProtocol = TransactionProtocol.V2) -> RawProducer:
         return self._exit.enter_context(RawProducer(self.cluster, protocol))
 
-    def program(
-        self, name: str, module: str, plan: Mapping[str, Any], variables: Mapping[str, str] | None = None
-    ) -> Program:
+    def program(self, name: str, module: str, plan: Any, variables: Mapping[str, str] | None = None) -> Program:
         return self.enter(Program(name, f"fencepost.lab.scenarios.{module}", plan, self.home, variables))
 
     def enter(self, context: AbstractContextManager[T]) -> T:
-        """Something that ends with the stage."""
+        """Enter a context that ends with the stage."""
         return self._exit.enter_context(context)
 
     # -- harm --------------------------------------------------------------------------------------------------------
@@ -139,7 +137,7 @@ class Stage:
         self.target.kill()
 
     def start_broker(self, crash_at: str | None = None) -> None:
-        """Start it again; `crash_at` makes ours end itself at that step of ending a transaction."""
+        """Start it again. With `crash_at` our broker kills itself at that step of ending a transaction."""
         if isinstance(self.target, Ours):
             self.target.start(crash_at=crash_at)
         else:
@@ -179,7 +177,7 @@ class Stage:
         )
 
     def wait_until_logged(self, transactional_id: str, state: str, timeout_s: float = EVENTUALLY_S) -> None:
-        """Until this is the last state in the coordinator's log."""
+        """Wait until this is the last state in the coordinator's log."""
         self.eventually(
             lambda: [entry.state for entry in self.view.transaction_log(transactional_id)][-1:] == [state],
             f"{state} is logged",
@@ -189,7 +187,7 @@ class Stage:
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def show_epochs(self, transactional_id: str | None, *partitions: TopicPartition) -> None:
-        """Who holds which epoch, for the coordinator and for partitions."""
+        """Who has which epoch, for the coordinator and for partitions."""
         if transactional_id is not None:
             owner = self.view.owner(transactional_id)
             text = self.short(owner) if owner is not None else f"{self.short(transactional_id)}: nobody"
@@ -205,7 +203,7 @@ class Stage:
             self.story.fact(Kind.EPOCHS, f"{self.short(where)}  {'; '.join(words) or 'no producer'}", data)
 
     def show_log(self, transactional_id: str) -> list[str]:
-        """What the coordinator logged; gives the names of the states."""
+        """What the coordinator logged. Returns the names of the states."""
         logged = self.view.transaction_log(transactional_id)
         data = {"transactionalId": transactional_id, "records": [entry.as_dict() for entry in logged]}
         self.story.fact(Kind.LOG, f"{self.short(transactional_id)}: {shorten(logged)}", data)
@@ -222,7 +220,7 @@ class Stage:
         return read_all(self.bootstrap, topic, isolation)
 
     def show_readers(self, *topics: str) -> dict[str, tuple[list[Seen], list[Seen]]]:
-        """What readers of both isolations see; gives that, committed first."""
+        """What readers with both isolations see. Returns it, committed first."""
         seen = {
             topic: (self.read(topic, Isolation.READ_COMMITTED), self.read(topic, Isolation.READ_UNCOMMITTED))
             for topic in topics
@@ -255,5 +253,5 @@ class Stage:
 
 
 def ids_of(seen: Sequence[Seen]) -> list[int]:
-    """The purchases that records are about."""
+    """The ids of the purchases in these records."""
     return [int(json.loads(entry.value)["purchaseId"]) for entry in seen]

@@ -1,7 +1,7 @@
 """What a scenario tells: numbered steps, facts seen from outside, and checks that hold or do not. Data, no drawing.
 
-Invariants: facts and checks belong to the step before them, and a story is right when every check of it holds and it
-came to its end.
+Invariants: facts and checks belong to the step before them. A story is right if it was played to its end and every
+check holds.
 """
 
 import enum
@@ -25,7 +25,7 @@ class Kind(enum.Enum):
 class Ending(enum.Enum):
     RIGHT = "right"
     WRONG = "wrong"  #: a check did not hold
-    BROKEN = "broken"  #: it could not be played to its end
+    BROKEN = "broken"  #: it was not played to its end
     SKIPPED = "skipped"
 
 
@@ -63,7 +63,7 @@ Listener = Callable[[Item], None]
 
 
 class Story:
-    """One scenario's items, told to a listener as they come."""
+    """One scenario's items. A listener gets each at once."""
 
     def __init__(self, listener: Listener = lambda item: None) -> None:
         self.items: list[Item] = []
@@ -101,7 +101,7 @@ class Result:
     seed: int
     seconds: float
     target: str
-    reason: str = ""  #: why it was skipped, or could not be played
+    reason: str = ""  #: why it was skipped or not played to its end
     items: tuple[Item, ...] = ()
 
     @property

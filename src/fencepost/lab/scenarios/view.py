@@ -1,7 +1,7 @@
-"""The brokers' own view, asked through the protocol: owners and epochs, what the coordinator logged, LSO and ends.
+"""The brokers' own view through the protocol: owners and epochs, what the coordinator logged, LSO and ends.
 
-Works on any Kafka: DescribeTransactions, DescribeProducers, ListOffsets, and the records of `__transaction_state` read
-as any other topic's and decoded by Kafka's schema. Only looks; changes nothing.
+Works on any Kafka: DescribeTransactions, DescribeProducers, ListOffsets, and the records of `__transaction_state`, read
+like any topic and decoded with Kafka's schema. It changes nothing.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from fencepost.wire.terms import TRANSACTION_STATE, Isolation, TopicPartition, c
 
 NOT_OPEN = -1
 
-#: As the records number them.
+#: By their number in the records.
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "EpochFence")
 
 
@@ -114,7 +114,7 @@ class View:
         return Owner(transactional_id, found.producer_id, found.producer_epoch, found.transaction_state, names)
 
     def writers(self, where: TopicPartition) -> list[Writer]:
-        """Whom the partition knows."""
+        """The producers that the partition knows."""
         found = self._brokers.leader(where, lambda client: client.producers(*where))
         return [
             Writer(producer_id, p.producer_epoch, p.last_sequence, p.current_txn_start_offset)
@@ -153,7 +153,7 @@ class View:
         }
 
     def transaction_log(self, transactional_id: str) -> list[Logged]:
-        """What the coordinator has logged about this id and compaction has left, oldest first."""
+        """The coordinator's records about this id, as far as compaction has left them, oldest first."""
         try:
             count = len(self._cluster.topic(TRANSACTION_STATE).partitions)
         except TopicNotFound:
@@ -168,7 +168,7 @@ class View:
 
 
 def shorten(logged: Sequence[Logged]) -> str:
-    """The records as text; a transaction that went as the one before it is counted, not repeated."""
+    """The records as text. Equal transactions in a row are counted, not repeated."""
     transactions: list[list[str]] = [[]]
     for entry in logged:
         if str(entry) not in transactions[-1][-1:]:

@@ -9,7 +9,7 @@ from fencepost.wire.terms import TopicPartition
 
 MAX_BYTES = 2_000
 
-#: Each of them ends the zombie's attempt for good.
+#: Each of them is final for the zombie.
 REFUSALS = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -1,4 +1,4 @@
-"""The checkers: each a pure function from `Facts` to anomalies, sound (what it reports is wrong on any Kafka)."""
+"""The checkers: pure functions from `Facts` to anomalies. What they report is wrong on any Kafka."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -39,7 +39,7 @@ ALL: tuple[Checker, ...] = (
 
 
 def check(ops: Iterable[Op]) -> list[Anomaly]:
-    """Everything that is wrong with a history, given in order of time."""
+    """Everything that is wrong with a history, whose operations are in order of time."""
     return check_facts(read_history(ops))
 
 

@@ -1,7 +1,7 @@
-"""Aborted reads (G1a): nobody who reads with read_committed ever sees a record of an aborted transaction.
+"""Aborted reads (G1a): a read_committed reader never sees a record of an aborted transaction.
 
-Aborted is a transaction whose client was told so, and one for which nobody ever asked for a commit: its client died or
-was paused before that, and a commit that happens all the same was somebody else's, as in KAFKA-17754.
+A transaction is aborted if its client was told so, or if no commit was ever sent because the client died or was paused
+before. If it is committed nevertheless, another transaction's commit did it, as in KAFKA-17754.
 """
 
 from collections.abc import Iterator

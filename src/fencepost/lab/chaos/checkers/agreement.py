@@ -1,7 +1,7 @@
-"""Agreement: an offset holds one record, for every reader, at every time; and it is where the producer was told.
+"""Agreement: an offset holds the same record for every reader at every time, and it is the one the producer was told.
 
-Whoever saw a record finds it in the end: nothing that was shown is taken back. Readers of different libraries that
-drain a partition see the same.
+A record that was seen is there in the end: nothing is taken back. Readers of different libraries that drain a
+partition see the same.
 """
 
 from collections.abc import Iterator

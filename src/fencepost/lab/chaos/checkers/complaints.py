@@ -1,4 +1,4 @@
-"""What the run itself wrote down as wrong: somebody stuck after the faults were over, an answer nobody may get."""
+"""What the run itself noted as wrong: a client stuck after the faults were over, an answer that no client may get."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
-"""Duplicates: a write is at one place. Every value is written once, so two places are one write, appended twice.
+"""Duplicates: a write is at one place. Every value is written once, so two places mean one write, appended twice.
 
-That holds for aborted and unknown writes as well, and whoever looked: idempotence does not wait for the outcome.
+That holds for every reader, and for aborted and unknown writes too: idempotence does not depend on the outcome.
 """
 
 from collections import defaultdict

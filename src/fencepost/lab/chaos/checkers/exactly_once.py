@@ -1,7 +1,7 @@
-"""Exactly once: of a consume-transform-produce loop, every input before the group's offset has one output, others none.
+"""Exactly once: in a consume-transform-produce loop every input before the group's offset has one output, others none.
 
-Counts what a read_committed reader finds in the end, whatever the loops were told: two outputs of one input are a
-repetition, none before the committed offset is a loss, one at or behind it will be done again.
+Counts what a read_committed reader finds in the end. Two outputs of one input are a repetition. None before the
+committed offset is a loss. One at or after it will be repeated.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
-"""Lost writes: what was committed, or acknowledged outside of a transaction, is there when everything is drained.
+"""Lost writes: what was committed, or acknowledged outside of a transaction, is there in the end.
 
-On a compacted topic a later value of the same key stands for it. A transaction whose outcome is unknown may be missing;
-whether it is whole is for `torn_transactions`.
+On a compacted topic a later value of the same key is enough. A transaction with an unknown outcome may be missing.
+`torn_transactions` checks that it is whole.
 """
 
 from collections.abc import Iterator

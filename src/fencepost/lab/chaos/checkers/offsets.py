@@ -1,10 +1,9 @@
 """Committed offsets of groups: they never go back, and come from transactions that took effect.
 
-Every group here commits inside of transactions only, and each transaction of a group moves it forward. Two
-observations are compared only when one was answered before the other was asked for. An observed offset must have been
-put there by a transaction that is not aborted and whose commit was asked for before the answer came. In the end it must
-be that of a transaction whose records are there as well, and no smaller than that of any whose records are there:
-records and offsets are one.
+Every group here commits in transactions only, and each transaction moves its group forward. Two observations are
+compared only if one was answered before the other was requested. An observed offset must come from a transaction that
+is not aborted and whose commit was sent before the answer came. In the end, the greatest offset of all transactions
+whose records are there must be the committed one: records and offsets are one.
 """
 
 from collections import defaultdict

@@ -1,9 +1,9 @@
 """Reordering: a partition holds the committed records of one producer in the order in which they were sent.
 
-For a transactional producer that holds across restarts: an incarnation fences the others before it writes.
+For a transactional producer this holds across restarts: an incarnation fences the others before it writes.
 
-A producer without a transactional id is a new producer after a restart, and a request of the old one may still be on
-its way. So only records of one incarnation are compared.
+A producer without a transactional id is a new producer after a restart, and an old request may still be on its way. So
+only records of one incarnation are compared.
 """
 
 from collections.abc import Iterator

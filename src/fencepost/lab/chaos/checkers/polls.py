@@ -1,7 +1,7 @@
-"""Polls: a reader goes forward, and passes over nothing that is there.
+"""Polls: a reader moves forward, and skips nothing that is there.
 
-Offsets without a record (markers, aborted records) are passed over rightly, so a gap counts only if the final drain of
-the same isolation finds a record in it.
+Markers and aborted records are skipped rightly. So a gap counts only if the final drain with the same isolation finds a
+record in it.
 """
 
 from bisect import bisect_left

@@ -1,6 +1,6 @@
-"""Precommitted reads: nobody who reads with read_committed sees a record before its commit was asked for.
+"""Precommitted reads: a read_committed reader sees no record before its commit was sent.
 
-The read is stamped after it, the commit before it is asked for: when the first stamp is smaller the order is certain.
+A read is stamped after it, a commit before it is sent. So if the read's stamp is smaller, the order is certain.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ def check(facts: Facts) -> Iterator[Anomaly]:
         for offset, value in read.records:
             writer = facts.written.get(value)
             if writer is None or writer[0].commit_invoked_ns is None:
-                continue  # a commit that was never asked for is an aborted read
+                continue  # without a commit it is an aborted read
             early_ns = writer[0].commit_invoked_ns - read.time_ns
             if early_ns > 0:
                 text = (
                     f"{value} at {read.partition}@{offset} was seen by {read.client} {early_ns / 1e6:.1f} ms before "
-                    f"the commit of {writer[0]} was asked for"
+                    f"the commit of {writer[0]} was sent"
                 )
                 yield Anomaly(Kind.PRECOMMITTED_READ, text, (*writer[0].ops, read.op))

@@ -1,8 +1,7 @@
-"""Torn transactions: of a transaction all is there in the end, or nothing, whatever its client was told.
+"""Torn transactions: all of a transaction is there in the end, or nothing, whatever its client was told.
 
-While it is being ended a reader may find the records of one partition before those of another: Kafka does not promise
-more. But once any read_committed reader has seen a part of it the outcome is decided, and all must be there in the
-end.
+While it is being ended, a reader may see the records of one partition before those of another: Kafka does not promise
+more. But once a read_committed reader has seen a part of it, the outcome is decided, and all must be there in the end.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,10 @@
-"""What all clients share: the spec they were started with, their history, their chance, and how they end.
+"""What all clients share: their spec, their history, their random numbers, and how they end.
 
-A client ends in one of three ways: when it is told to (SIGTERM, or whoever started it is gone), by `StartAgain` when
-its library says that this producer is of no more use, and by being killed. It never guesses an outcome.
+A client ends when it is told to (SIGTERM, or its parent is gone), by `StartAgain` if its library says that the producer
+cannot go on, or because it is killed. It never guesses an outcome.
 """
 
+import itertools
 import os
 import random
 import signal
@@ -11,11 +12,11 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fencepost.lab.chaos.history import Recorder
+from fencepost.lab.chaos.history import Function, Recorder, Status
 from fencepost.lab.chaos.plan import ClientSpec
 
 #: The exit code that asks for a successor.
@@ -25,7 +26,7 @@ LAST_CALL_S = 15.0
 
 
 class StartAgain(Exception):
-    """This client can do no more, and its successor can: fenced, or a fatal error of the library."""
+    """This client cannot go on, but a successor can: it was fenced, or its library has a fatal error."""
 
 
 class Client(ABC):
@@ -36,7 +37,7 @@ class Client(ABC):
         self._stop = threading.Event()
         self._stop_asked_s = 0.0
         signal.signal(signal.SIGTERM, lambda *_: self._ask_to_stop())
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which tells everybody
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which stops its clients
         threading.Thread(target=self._watch_parent, daemon=True).start()
 
     @abstractmethod
@@ -50,6 +51,22 @@ class Client(ABC):
     def overdue(self) -> bool:
         return self.stopping and time.monotonic() - self._stop_asked_s > LAST_CALL_S
 
+    def numbers(self, rest_s: float = 0.03) -> Iterator[int]:
+        """1, 2 and so on until told to stop, with a rest after each."""
+        for number in itertools.count(1):
+            if self.stopping:
+                return
+            yield number
+            self.rest(rest_s)
+
+    def next_offset(self) -> int:
+        """For a group of this client's own. Every transaction raises it, whichever incarnation has fenced the other."""
+        return time.monotonic_ns() // 1000
+
+    def surprise(self, what: object) -> None:
+        """Note an answer that no client may get."""
+        self.history.log(Function.SURPRISE, Status.INFO, what=str(what))
+
     def rest(self, mean_s: float) -> None:
         self.sleep(min(self.rng.expovariate(1 / mean_s), 10 * mean_s))
 
@@ -58,7 +75,7 @@ class Client(ABC):
         self._stop.wait(seconds)
 
     def choose_writes(self, number: int) -> list[tuple[str, int, str]]:
-        """Topic, partition and value of every write of a transaction: several to several partitions."""
+        """Topic, partition and value of every write of a transaction."""
         everywhere = [(topic, part) for topic, count in self.spec.topics.items() for part in range(count)]
         chosen = self.rng.sample(everywhere, self.rng.randint(1, min(4, len(everywhere))))
         places = [self.rng.choice(chosen) for _ in range(self.rng.randint(1, 8))]
@@ -72,14 +89,14 @@ class Client(ABC):
         self._stop.set()
 
     def _watch_parent(self) -> None:
-        """Standard input is a pipe from the run: it ends when the run does, however that comes about."""
+        """Standard input is a pipe from the run. It ends with the run, even if that is killed."""
         while os.read(sys.stdin.fileno(), 1):
             pass
         os._exit(1)
 
 
 def again(client: Client, call: Callable[[], Any], is_retriable: Callable[[Exception], bool]) -> None:
-    """While the library says that the same call may be repeated, which is all that one may do after a timeout."""
+    """Repeat a call while the library says that it may be repeated. After a timeout nothing else is allowed."""
     while True:
         try:
             call()

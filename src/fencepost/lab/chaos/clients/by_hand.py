@@ -1,14 +1,13 @@
-"""Producers that speak the protocol by hand, so that they can do what a library would not.
+"""Producers that speak the protocol by hand, so that they can do what a library would not do.
 
-`ByHand` sends requests of an epoch that is over now and then, as a network that held them back would: they must be
-refused. With a transaction timeout of a second it also oversleeps: it wakes up and goes on as if nothing had happened.
-`Ledger` keeps the last value of a few keys on a compacted topic.
+`ByHand` sometimes sends requests of an epoch that is over, as a slow network would. They must be refused. With a
+transaction timeout of a second it also sleeps past it, and goes on as if nothing had happened. `Ledger` keeps the last
+value of a few keys on a compacted topic.
 
-A producer that was refused is done for: its successor fences it. It never takes an epoch again on its own, so the
-incarnations of a client write one after the other.
+A producer that was refused ends, and its successor fences it. It never takes a new epoch itself, so the incarnations of
+a client write one after the other.
 """
 
-import time
 from dataclasses import replace
 
 from fencepost.client import Cluster, TransactionProtocol
@@ -30,16 +29,13 @@ LEDGER_KEYS = 5
 
 class ByHand(Client):
     def run(self) -> None:
-        number = 0
         try:
             with Cluster(cluster_settings(self.spec)) as cluster:
                 protocol = protocol_of(cluster)
                 with RawProducer(cluster, protocol, PATIENCE_S) as self._producer:
                     self._producer.init(self.spec.prefix + self.spec.name, self.spec.transaction_timeout_ms)
-                    while not self.stopping:
-                        number += 1
+                    for number in self.numbers():
                         self._one(number)
-                        self.rest(0.03)
         except ClientError as error:
             raise StartAgain(str(error)) from error
 
@@ -51,8 +47,7 @@ class ByHand(Client):
         writes, keys = self.choose(number)
         commit = self.rng.random() >= ABORT_SHARE
         before = replace(self._producer.who, sequences={})
-        # Each transaction moves the group forward, whichever incarnation fenced the other: the clock is the machine's.
-        source, offset = TopicPartition(self.spec.source, 0), time.monotonic_ns() // 1000
+        source, offset = TopicPartition(self.spec.source, 0), self.next_offset()
         data = {"group": self.spec.own_group, "offsets": [[*source, offset]]} if keys is None else {}
         self.history.log(Function.TXN, Status.INVOKE, number=number, writes=writes, keys=keys, **data)
         acked: dict[str, int] = {}
@@ -85,14 +80,14 @@ class ByHand(Client):
             self.sleep(self.rng.uniform(0.5, 2.5) * timeout_ms / 1000)
 
     def _be_late(self, before: Session, where: TopicPartition, *, commit: bool) -> None:
-        """The same producer, one epoch ago: a batch on its way for too long, and an EndTxn that says the opposite."""
+        """Requests of the epoch before, as if delayed: a batch, and an EndTxn with the opposite outcome."""
         now, self._producer.who = self._producer.who, before
         batch = self._producer.produce(where, [f"late of {self.spec.name}"], sequence=self.rng.randint(0, 3))
         end = self._producer.end(commit=not commit)
         self._producer.who = now
         for what, code in (("a batch", batch.error), ("an EndTxn", end)):
             if code is ErrorCode.NONE:
-                self.history.log(Function.SURPRISE, Status.INFO, what=f"{what} of an epoch that is over was accepted")
+                self.surprise(f"{what} of an epoch that is over was accepted")
 
 
 class Ledger(ByHand):

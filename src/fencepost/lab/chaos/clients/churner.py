@@ -1,8 +1,8 @@
-"""Makes a topic, writes to it, reads it, deletes it, and again under the same name: nothing may be lost or come back.
+"""Creates, writes, reads and deletes a topic, again and again under one name: nothing may be lost or come back.
 
-Its topic is gone before the end of the run, so it judges what it reads on the spot. It names the topic by its id: a
-request that the network held back must not reach the next topic of that name, and a broker that has not yet heard of
-the deletion must not answer for the old one. A broker that takes no ids in Produce is left alone.
+Its topic is gone before the end of the run, so it checks what it reads at once. It names the topic by its id: a delayed
+request must not reach the next topic of that name, and a broker that does not know of the deletion yet must not answer
+for the old one. It does nothing on a broker that takes no ids in Produce.
 """
 
 import time
@@ -29,7 +29,6 @@ class Churner(Client):
     def run(self) -> None:
         self._where = TopicPartition(self.spec.churned, 0)
         self._gone: set[bytes] = set()
-        number = 0
         try:
             with (
                 Cluster(cluster_settings(self.spec)) as self._cluster,
@@ -37,13 +36,11 @@ class Churner(Client):
             ):
                 takes_ids = self._cluster.any().speaks(PRODUCE, FIRST_WITH_TOPIC_IDS)
                 for topic in self._cluster.refresh([self.spec.churned], missing_ok=True).values():
-                    self._delete(topic.id)  # what a predecessor left
-                while not self.stopping:
-                    number += 1
+                    self._delete(topic.id)  # left by a predecessor
+                for number in self.numbers(0.05):
                     if takes_ids:
                         self._churn(number)
                     self.history.log(Function.CHURN, Status.OK, number=number)
-                    self.rest(0.05)
         except ClientError as error:
             raise StartAgain(str(error)) from error
 
@@ -65,8 +62,8 @@ class Churner(Client):
             if topic_id not in self._gone:
                 return topic_id
             if time.monotonic() > deadline_s:
-                self._surprise("a topic that was deleted is still there")
-                raise StartAgain("it cannot be made again")
+                self.surprise("a deleted topic is still there")
+                raise StartAgain("the topic cannot be created again")
             time.sleep(0.05)
 
     def _produce(self, session: Session, topic_id: bytes, value: str) -> None:
@@ -87,7 +84,7 @@ class Churner(Client):
 
         found = self._brokers.leader(self._where, fetch)
         if found != values:
-            self._surprise(f"{found} instead of {values} {when}")
+            self.surprise(f"{found} instead of {values} {when}")
 
     def _delete(self, topic_id: bytes) -> None:
         fields = {"topics": [{"name": None, "topic_id": topic_id}], "timeout_ms": 2000}
@@ -97,6 +94,3 @@ class Churner(Client):
             check(code, f"DeleteTopics {self.spec.churned}")
         self._gone.add(topic_id)
         self._cluster.forget_topic(self.spec.churned)
-
-    def _surprise(self, what: str) -> None:
-        self.history.log(Function.SURPRISE, Status.INFO, what=what)

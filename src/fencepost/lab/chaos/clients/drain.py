@@ -1,7 +1,7 @@
 """The end of a run: waits until no transaction is open, then reads every partition to its end, several times.
 
-librdkafka reads with both isolation levels, kafka-python with read_committed: two libraries skip aborted records in
-two ways, and must find the same. Goes to the broker directly, not through the network that does harm.
+librdkafka reads with both isolation levels, kafka-python with read_committed: two libraries that skip aborted records
+in their own way must find the same. It connects to the broker directly, not through the faulty network.
 """
 
 import time
@@ -37,7 +37,7 @@ class Drain(Client):
             observe(connected, self.spec, self.history)
 
     def _settle(self, connected: Cluster) -> tuple[Ends, Ends]:
-        """LSO and high watermark of every partition, once they are the same; or as they are when they stay apart."""
+        """LSO and high watermark of every partition, once they are equal, or when the time is up."""
         partitions = [terms.TopicPartition(*where) for where in (*everything(self.spec), (self.spec.ledger, 0))]
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
@@ -71,7 +71,7 @@ class Drain(Client):
                     where, offset, value = record_of(message)
                     records[where].append((offset, value))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    # Of an end that was reached before the last records were there another one follows.
+                    # If the last records came after this event, another one follows.
                     where, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
                     if offset >= ends[where]:
                         open_ones.discard(where)
@@ -100,7 +100,7 @@ class Drain(Client):
 
     def _complain(self, who: str, open_ones: set[tuple[str, int]]) -> None:
         for topic, partition in sorted(open_ones):
-            what = f"{who} does not come to the end of {topic}-{partition}"
+            what = f"{who} does not reach the end of {topic}-{partition}"
             self.history.log(Function.STUCK, Status.INFO, what=what)
 
     def _log(self, reader: str, isolation: str, records: Records, ends: Ends) -> None:

@@ -1,7 +1,6 @@
-"""A member of a group that consumes one topic, makes one record of each and commits offsets in the same transaction.
+"""A member of a group: consumes a topic, makes one record of each, and commits offsets in the same transaction.
 
-After anything that went wrong it starts over with a new consumer and a new producer, the one way that cannot leave a
-position behind that is not the committed one.
+After an error it starts over with a new consumer. Only so its position is certainly the committed one.
 """
 
 from typing import Any

@@ -1,47 +1,32 @@
-"""The process of one client: reads its spec from the command line, is that client until it ends, says how it ended."""
+"""The process of one client: reads its spec from the command line, and runs the client until it ends."""
 
+import importlib
 import json
 import sys
 
 from fencepost.lab.chaos.clients.base import START_AGAIN, Client, StartAgain
 from fencepost.lab.chaos.plan import ClientSpec, Role
 
+#: By name: a process that is started often imports only the libraries of its own role.
+CLASSES = {
+    Role.PRODUCER: "producers.TransactionalProducer",
+    Role.SENDER: "producers.IdempotentSender",
+    Role.SHARED_PRODUCER: "shared_producer.SharedProducer",
+    Role.BY_HAND: "by_hand.ByHand",
+    Role.LEDGER: "by_hand.Ledger",
+    Role.CHURNER: "churner.Churner",
+    Role.LOOP: "loop.Loop",
+    Role.READER: "readers.RdkafkaReader",
+    Role.PYTHON_READER: "readers.PythonReader",
+    Role.WATCHER: "watcher.Watcher",
+    Role.DRAIN: "drain.Drain",
+}
+
 
 def make(spec: ClientSpec) -> Client:
-    """Libraries are imported where they are needed: a process that is started often should pay for little."""
-    match spec.role:
-        case Role.PRODUCER | Role.SENDER:
-            from fencepost.lab.chaos.clients.producers import IdempotentSender, TransactionalProducer
-
-            return TransactionalProducer(spec) if spec.role is Role.PRODUCER else IdempotentSender(spec)
-        case Role.SHARED_PRODUCER:
-            from fencepost.lab.chaos.clients.shared_producer import SharedProducer
-
-            return SharedProducer(spec)
-        case Role.BY_HAND | Role.LEDGER:
-            from fencepost.lab.chaos.clients.by_hand import ByHand, Ledger
-
-            return ByHand(spec) if spec.role is Role.BY_HAND else Ledger(spec)
-        case Role.CHURNER:
-            from fencepost.lab.chaos.clients.churner import Churner
-
-            return Churner(spec)
-        case Role.LOOP:
-            from fencepost.lab.chaos.clients.loop import Loop
-
-            return Loop(spec)
-        case Role.READER | Role.PYTHON_READER:
-            from fencepost.lab.chaos.clients.readers import PythonReader, RdkafkaReader
-
-            return RdkafkaReader(spec) if spec.role is Role.READER else PythonReader(spec)
-        case Role.WATCHER:
-            from fencepost.lab.chaos.clients.watcher import Watcher
-
-            return Watcher(spec)
-        case Role.DRAIN:
-            from fencepost.lab.chaos.clients.drain import Drain
-
-            return Drain(spec)
+    module, _, name = CLASSES[spec.role].partition(".")
+    found: type[Client] = getattr(importlib.import_module(f"fencepost.lab.chaos.clients.{module}"), name)
+    return found(spec)
 
 
 def main() -> int:

@@ -1,15 +1,15 @@
 """Reading as a member of a group with librdkafka so that offsets can go into a transaction.
 
-The group coordinator refuses offsets of a generation that is over (KIP-447). That helps only if the generation named is
-the one in which the records were read. Three things get in the way.
+The group coordinator refuses offsets of a generation that is over (KIP-447). That helps only if the request names the
+generation in which the records were read. Three things get in the way.
 
 - `Consumer.consume` collects records and serves rebalances in one call. It may return records of partitions that it
-  gave up meanwhile. So records are polled one by one, and those of revoked partitions are dropped.
-- `consumer_group_metadata` gives the present generation: the next one after a rebalance, or none after the membership
-  was lost, which no broker checks. So the metadata is that of the assignment.
-- A partition that is given up and assigned again later may begin with records that were fetched the first time, below
-  the committed offset, which others have processed (librdkafka 2.16, about once in 600 rebalances). So what is
-  committed is read at the assignment, and older records are dropped.
+  just gave up. So records are polled one by one, and those of revoked partitions are dropped.
+- `consumer_group_metadata` returns the present generation: the next one after a rebalance, or none after the membership
+  was lost, which no broker checks. So the metadata is taken at the assignment.
+- A partition that is given up and assigned again may begin with records below the committed offset, which were fetched
+  the first time and which others have processed (librdkafka 2.16, about once in 600 rebalances). So the committed
+  offsets are read at the assignment, and older records are dropped.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ class GroupMember:
         self.consumer.subscribe(list(topics), on_assign=self._assigned, on_revoke=self._revoked)
 
     def poll(self, limit: int, timeout_s: float) -> list[Any]:
-        """Waits for a first message and takes what else is there. Errors of partitions are messages as well."""
+        """Wait for a first message, and take what else is there. Errors of partitions are messages, too."""
         self._polled = []
         wait_s = timeout_s
         while len(self._polled) < limit and (message := self.consumer.poll(wait_s)) is not None:
@@ -48,7 +48,7 @@ class GroupMember:
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.metadata = consumer.consumer_group_metadata()
         self._committed = {}
-        with contextlib.suppress(KafkaException):  # the broker is away: nobody else commits meanwhile
+        with contextlib.suppress(KafkaException):  # the broker is down, so nobody else commits
             for each in consumer.committed(partitions, COMMITTED_TIMEOUT_S):
                 self._committed[each.topic, each.partition] = each.offset
 

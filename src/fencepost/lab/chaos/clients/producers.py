@@ -19,7 +19,7 @@ from fencepost.lab.chaos.clients.rdkafka import (
 from fencepost.lab.chaos.history import Function, Status
 
 ABORT_SHARE = 0.2
-#: How often, and how long, a transaction is left open, for others to get in between.
+#: How often, and how long, a transaction is left open.
 LINGER_SHARE, LINGER_MAX_S = 0.1, 1.0
 SENDS_IN_FLIGHT_MAX = 200
 
@@ -27,7 +27,7 @@ Writes = list[tuple[str, int, str]]
 
 
 def acknowledging(acked: dict[str, int], value: str) -> Callable[[Any, Any], None]:
-    """A delivery report that notes where the record is."""
+    """A delivery report that notes the record's offset."""
 
     def told(error: Any, message: Any) -> None:
         if error is None and message.offset() >= 0:
@@ -37,7 +37,7 @@ def acknowledging(acked: dict[str, int], value: str) -> Callable[[Any, Any], Non
 
 
 class RdkafkaTransaction:
-    """One transaction of a client, from the first line of its history to the last."""
+    """One transaction of a client, with all lines of its history."""
 
     def __init__(self, client: Client, producer: Producer, number: int) -> None:
         self._client = client
@@ -46,7 +46,7 @@ class RdkafkaTransaction:
         self.acked: dict[str, int] = {}
 
     def run(self, writes: Writes, *, aborts: bool, before_the_end: Callable[[], None], **data: Any) -> bool:
-        """Whether it was committed. Raises StartAgain when the producer is done for."""
+        """Whether it was committed. Raises StartAgain if the producer cannot go on."""
         log, plan = self._client.history.log, "abort" if aborts else "commit"
         log(Function.TXN, Status.INVOKE, number=self._number, writes=writes, plan=plan, **data)
         try:
@@ -89,14 +89,11 @@ class RdkafkaTransaction:
 class TransactionalProducer(Client):
     def run(self) -> None:
         producer = transactional_producer(self, self.spec.prefix + self.spec.name)
-        number = 0
-        while not self.stopping:
-            number += 1
+        for number in self.numbers():
             aborts = self.rng.random() < ABORT_SHARE
             transaction = RdkafkaTransaction(self, producer, number)
             linger = functools.partial(self._linger, producer)
             transaction.run(self.choose_writes(number), aborts=aborts, before_the_end=linger)
-            self.rest(0.03)
 
     def _linger(self, producer: Producer) -> None:
         if self.rng.random() < LINGER_SHARE:
@@ -105,7 +102,9 @@ class TransactionalProducer(Client):
 
 
 class IdempotentSender(Client):
-    """Records of their own, each acknowledged on its own, between those of the transactions."""
+    """Single records, each acknowledged on its own, between those of the transactions."""
+
+    _fatal: str | None = None
 
     def run(self) -> None:
         producer = Producer(
@@ -113,18 +112,16 @@ class IdempotentSender(Client):
                 **settings(self),
                 "enable.idempotence": True,
                 "linger.ms": 1,
-                # A record that is given up may have been written, and those behind it would overtake it.
+                # A record that is given up may have been written, and later ones would overtake it.
                 "message.timeout.ms": 600_000,
                 "error_cb": self._on_error,
             }
         )
-        number = 0
-        self._fatal: str | None = None
-        while not self.stopping and self._fatal is None:
-            number += 1
+        for number in self.numbers():
+            if self._fatal is not None:
+                break
             self._send(producer, number)
             producer.poll(0)
-            self.rest(0.03)
             while len(producer) > SENDS_IN_FLIGHT_MAX and not self.stopping and self._fatal is None:
                 producer.poll(0.1)
         producer.flush(10)

@@ -1,4 +1,4 @@
-"""librdkafka's clients: how they are set up, and what their errors allow."""
+"""librdkafka's clients: their settings, and what their errors allow."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def group_consumer(client: Client, group: str, isolation: str) -> Consumer:
 
 
 def lone_consumer(client: Client, isolation: str, **more: object) -> Consumer:
-    """One that is told its partitions. The group is only a name that librdkafka wants."""
+    """A consumer without a group. librdkafka wants a group's name all the same."""
     return Consumer(
         {
             **settings(client),

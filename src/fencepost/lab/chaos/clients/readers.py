@@ -1,6 +1,6 @@
-"""Readers of all partitions, with librdkafka and with kafka-python: what they get, in the order in which they get it.
+"""Readers of all partitions, with librdkafka and with kafka-python. They note what they get, in order.
 
-A new incarnation begins somewhere near the end, so that a long run does not read everything once per kill.
+A new incarnation begins near the end, so that a long run does not read everything once per kill.
 """
 
 import time
@@ -37,7 +37,7 @@ class Reader(Client):
 
     @abstractmethod
     def read(self, session: int) -> None:
-        """From some positions on, until told to stop or until the library has to be started over."""
+        """Read from some positions on, until told to stop or until the library must be started again."""
 
     def start(self, session: int, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Choose where to begin, and note it."""
@@ -51,9 +51,6 @@ class Reader(Client):
         if records:
             listed = [[*where, of_one] for where, of_one in records.items()]
             self.history.log(Function.POLL, Status.OK, session=session, records=listed)
-
-    def surprise(self, what: object) -> None:
-        self.history.log(Function.SURPRISE, Status.INFO, what=str(what))
 
 
 class RdkafkaReader(Reader):
@@ -90,7 +87,7 @@ class RdkafkaReader(Reader):
 
 
 class PythonReader(Reader):
-    """kafka-python, another reading of the protocol."""
+    """kafka-python, another implementation of the protocol."""
 
     def read(self, session: int) -> None:
         import kafka

@@ -1,15 +1,14 @@
 """Our own client as a producer: the newest transaction protocol that the cluster has, and offsets of a group.
 
-With KIP-890 Produce registers partitions and EndTxn hands out the next epoch, which librdkafka does not know. The group
-is this producer's own: its offset is raised by every transaction and names it, so that records and offsets can be
-compared.
+With KIP-890 Produce registers partitions and EndTxn returns the next epoch. librdkafka does not know that. The group
+belongs to this producer alone: every transaction raises its offset, so that records and offsets can be compared.
 """
 
 import time
 
 from fencepost.client import Cluster
 from fencepost.client.groups import CommittedOffset
-from fencepost.client.transaction import SharedTransaction
+from fencepost.client.transaction import RETRY_REFUSED, SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ClientError, Fenced, InvariantBroken, OutcomeUnknown, TransactionFailed, WriteFailed
 from fencepost.lab.chaos.clients.base import Client, StartAgain
@@ -27,11 +26,8 @@ class SharedProducer(Client):
                 cluster, self.spec.prefix + self.spec.name, timeout_ms=self.spec.transaction_timeout_ms
             )
             self._init(transaction)
-            number = 0
-            while not self.stopping:
-                number += 1
+            for number in self.numbers():
                 self._one(cluster, transaction, number)
-                self.rest(0.03)
 
     def _init(self, transaction: SharedTransaction) -> None:
         while not self.stopping:
@@ -49,8 +45,7 @@ class SharedProducer(Client):
             identity = transaction.begin()
         except ClientError as error:
             raise StartAgain(str(error)) from error
-        # Each transaction moves the group forward, whichever incarnation fenced the other: the clock is the machine's.
-        offset = time.monotonic_ns() // 1000
+        offset = self.next_offset()
         self.history.log(
             Function.TXN,
             Status.INVOKE,
@@ -79,7 +74,7 @@ class SharedProducer(Client):
         self._abort(transaction, number, acked, why)
 
     def _write(self, writer: TransactionWriter, writes: Writes, acked: dict[str, int]) -> None:
-        """One batch for each partition; the offsets follow from the first one's."""
+        """One batch for each partition. The offsets follow from the first one."""
         now_ms = time.time_ns() // 1_000_000  # older records would be deleted by retention
         values: dict[TopicPartition, list[str]] = {}
         for topic, partition, value in writes:
@@ -98,10 +93,10 @@ class SharedProducer(Client):
                 transaction.commit(2.0)
                 break
             except OutcomeUnknown as error:
-                if self.overdue or "refused when it was repeated" in str(error):
+                if self.overdue or RETRY_REFUSED in str(error):
                     self._unknown(number, acked, error)
             except (TransactionFailed, Fenced) as error:
-                # Certain not to be committed, says the client; it is taken at its word.
+                # The client says that it is certainly not committed. The checkers test that.
                 self.history.log(Function.TXN, Status.FAIL, number=number, acked=acked, error=str(error))
                 raise StartAgain(str(error)) from error
         self.history.log(Function.TXN, Status.OK, number=number, acked=acked)

@@ -1,4 +1,4 @@
-"""Asks for the committed offsets of all groups, over and over, as anybody outside may."""
+"""Reads the committed offsets of all groups, over and over."""
 
 import time
 
@@ -14,7 +14,7 @@ PAUSE_S = 0.2
 
 
 def cluster_settings(spec: ClientSpec) -> dict[str, object]:
-    """Of our own client, for a network that is often bad."""
+    """For our own client on a bad network."""
     return {
         "bootstrap.servers": spec.bootstrap,
         "client.id": spec.name,
@@ -32,7 +32,7 @@ class Watcher(Client):
                 try:
                     observe(cluster, self.spec, self.history)
                 except ClientError:
-                    pass  # reading changes nothing, so what failed is not worth a line
+                    pass  # reading changes nothing, so a failure needs no line
                 self.rest(PAUSE_S)
 
 
