@@ -100,27 +100,6 @@ def kinds(ops: list[Op]) -> set[Kind]:
     return {anomaly.kind for anomaly in check(ops)}
 
 
-def committed_values(ops: list[Op]) -> set[str]:
-    """Of transactions, as their clients were told."""
-    told = {(op.client, op.data["number"]) for op in ops if op.function is Function.TXN and op.status is Status.OK}
-    return {
-        value
-        for op in ops
-        if op.function is Function.TXN and op.status is Status.INVOKE and (op.client, op.data["number"]) in told
-        for _, _, value in op.data["writes"]
-    }
-
-
-def test_one_record_less_is_a_lost_write(ops: list[Op]) -> None:
-    committed = committed_values(ops)
-
-    def lose_one(records: Records) -> Records:
-        victim = next(value for _, value in records if value in committed)
-        return [record for record in records if record[1] != victim]
-
-    assert Kind.LOST_WRITE in kinds(spoil_drains(ops, lose_one))
-
-
 def test_one_record_twice_is_a_duplicate(ops: list[Op]) -> None:
     found = kinds(spoil_drains(ops, lambda records: [*records, [10**9, records[0][1]]]))
     assert Kind.DUPLICATE in found
@@ -140,17 +119,6 @@ def test_two_records_of_one_producer_in_each_others_place_are_reordered(ops: lis
         raise AssertionError("no producer has two records here")
 
     assert {Kind.REORDERED, Kind.INCONSISTENT_OFFSET} <= kinds(spoil_drains(ops, swap))
-
-
-def test_a_transaction_that_turns_out_to_be_aborted_is_an_aborted_read(ops: list[Op]) -> None:
-    seen = {value for op in ops if op.function is Function.DRAIN for _, value in op.data["records"]}
-    victim = next(
-        op
-        for op in ops
-        if op.function is Function.TXN and op.status is Status.OK and seen.intersection(op.data["acked"])
-    )
-    spoilt = [replace(op, status=Status.FAIL) if op is victim else op for op in ops]
-    assert Kind.ABORTED_READ in kinds(spoilt)
 
 
 def test_a_poll_that_is_left_out_was_skipped(ops: list[Op]) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
@@ -31,6 +31,15 @@ class BrokerThread:
             self._end_loop()
             raise
         self.address: Address = self.node.bound
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """In good order, unless the test has failed."""
+        if kind is None:
+            self.stop()
+        self.crash()
 
     def client(self, timeout_s: float = 15.0) -> Kafka:
         return Kafka(self.address, timeout_s=timeout_s)

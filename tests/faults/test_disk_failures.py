@@ -103,12 +103,8 @@ def test_a_transaction_on_a_full_disk_is_whole(
         )
         wait_until(lambda: client.end(session, commit=commit) is ErrorCode.NONE, "the transaction ends")
         check_whole(client, commit=commit)
-    again = restarted(broker, tmp_path, disk)
-    try:
-        with again.client() as client:
-            check_whole(client, commit=commit)
-    finally:
-        again.stop()
+    with restarted(broker, tmp_path, disk) as again, again.client() as client:
+        check_whole(client, commit=commit)
 
 
 def check_whole(client: Kafka, *, commit: bool) -> None:
@@ -168,15 +164,11 @@ def test_a_failed_sync_is_never_taken_for_done(
     broker.crash()
     survivor = copy.deepcopy(disk)
     survivor.lose_power()
-    again = BrokerThread(tmp_path, survivor)
-    try:
-        with again.client() as client:
-            assert client.read("t", 0).values == ["synced"]
-            assert client.read("t", 1).values == ["synced", "the other partition is well"]
-            assert client.produce("t", 0, batch).error is ErrorCode.NONE
-            assert client.read("t", 0).values == ["synced", "not synced"]
-    finally:
-        again.stop()
+    with BrokerThread(tmp_path, survivor) as again, again.client() as client:
+        assert client.read("t", 0).values == ["synced"]
+        assert client.read("t", 1).values == ["synced", "the other partition is well"]
+        assert client.produce("t", 0, batch).error is ErrorCode.NONE
+        assert client.read("t", 0).values == ["synced", "not synced"]
 
 
 def test_a_transaction_whose_sync_fails_is_whole_after_the_restart(
@@ -201,17 +193,13 @@ def test_a_transaction_whose_sync_fails_is_whole_after_the_restart(
             survivor.turn_on()
         else:
             survivor.lose_power()
-        again = BrokerThread(tmp_path, survivor)
-        try:
-            with again.client() as client:
-                mine = Session(session.producer_id, session.epoch, "tx")
-                wait_until(
-                    lambda mine=mine, client=client: client.end(mine, commit=True) is ErrorCode.NONE,
-                    "the transaction ends",
-                )
-                check_whole(client, commit=True)
-        finally:
-            again.stop()
+        with BrokerThread(tmp_path, survivor) as again, again.client() as client:
+            mine = Session(session.producer_id, session.epoch, "tx")
+            wait_until(
+                lambda mine=mine, client=client: client.end(mine, commit=True) is ErrorCode.NONE,
+                "the transaction ends",
+            )
+            check_whole(client, commit=True)
 
 
 # -- a real one -------------------------------------------------------------------------------------------------------

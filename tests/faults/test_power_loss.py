@@ -106,25 +106,16 @@ class Load:
 
 
 def check_survivors(disk: UnreliableDisk, data_dir: Path, load: Load) -> None:
-    broker = BrokerThread(data_dir, disk)
-    try:
-        with broker.client() as client:
-            client.init_producer("t")  # ends what was left open
-            assert anomalies(client, load_history(load.history), PARTITIONS, [("in-transactions", SOURCE)]) == []
-            for group, offset in load.group_offsets.items():
-                assert client.committed(group, [SOURCE])[SOURCE] >= offset, f"{group} went back"
-            known = {topic.name for topic in client.metadata(None).topics}
-            assert known >= set(load.topics)
-            client.write("plain", 0, ["after:1"])
-            broker.stop()
-        again = BrokerThread(data_dir, disk)
-        try:
-            with again.client() as client:
-                assert client.read("plain", 0).values[-1] == "after:1"
-        finally:
-            again.stop()
-    finally:
-        broker.crash()
+    with BrokerThread(data_dir, disk) as broker, broker.client() as client:
+        client.init_producer("t")  # ends what was left open
+        assert anomalies(client, load_history(load.history), PARTITIONS, [("in-transactions", SOURCE)]) == []
+        for group, offset in load.group_offsets.items():
+            assert client.committed(group, [SOURCE])[SOURCE] >= offset, f"{group} went back"
+        known = {topic.name for topic in client.metadata(None).topics}
+        assert known >= set(load.topics)
+        client.write("plain", 0, ["after:1"])
+    with BrokerThread(data_dir, disk) as again, again.client() as client:
+        assert client.read("plain", 0).values[-1] == "after:1"
 
 
 @pytest.mark.parametrize("attempt", range(3))
