@@ -173,7 +173,6 @@ def spark_executor_dies(stage: Stage) -> None:
     shop.suffer(
         ENCODING, Action.KILL_EXECUTOR, "An executor is killed while it encodes, with what it made for other writers."
     )
-    shop.suffer(WRITTEN_SOME, Action.KILL, "A Python worker is killed after it has written some of its records.")
     shop.close()
 
 
