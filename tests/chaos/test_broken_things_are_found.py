@@ -1,4 +1,4 @@
-"""The checker can fail: a reader, a network and a broker that are broken on purpose are each found out."""
+"""The checkers can fail: a reader, a network and a broker that are broken on purpose are found."""
 
 import shutil
 import socket

@@ -1,4 +1,4 @@
-"""A short run of the chaos checker on our broker, with faults from a seed: everything adds up.
+"""A short run of chaos on our broker, with faults from a seed: no anomalies.
 
 `FENCEPOST_SEED` repeats the workload and the faults of a run, `FENCEPOST_CHAOS_SECONDS` makes it longer. The long one
 is `make chaos`. The history of the run is then spoilt in small ways, each of which is found.

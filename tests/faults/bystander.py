@@ -1,4 +1,4 @@
-"""The other client: produces and consumes in a quiet way and must notice nothing of what a bad one does."""
+"""A well-behaved client that must notice nothing of what a bad one does."""
 
 import threading
 import time

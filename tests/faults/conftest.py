@@ -1,4 +1,4 @@
-"""What the fault tests share: brokers of their own, looked at afterwards for hidden stumbles."""
+"""What the fault tests share: their brokers, whose logs must have no traceback."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -15,19 +15,19 @@ MakeBroker = Callable[..., BrokerProcess]
 
 @pytest.fixture
 def make_broker(tmp_path: Path) -> Iterator[MakeBroker]:
-    """Makes brokers that the test may kill; all are ended after it, and none may have printed a traceback."""
+    """Makes brokers that the test may kill. They end after the test, and none may have logged a traceback."""
     yield from _brokers(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def make_module_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBroker]:
-    """The same for one that the tests of a module share."""
+    """The same, for brokers that the tests of a module share."""
     yield from _brokers(tmp_path_factory.mktemp("brokers"))
 
 
 @pytest.fixture(scope="module")
 def address(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Address:
-    """A broker for the tests of a module that do it no lasting harm, or the Kafka that `--bootstrap` names."""
+    """A broker that the tests of a module share, or the Kafka that `--bootstrap` names."""
     given = pytestconfig.getoption("--bootstrap")
     if given:
         host, _, port = given.rpartition(":")
@@ -50,5 +50,5 @@ def _brokers(home: Path) -> Iterator[MakeBroker]:
     yield make
     for broker in made:
         broker.kill()
-    stumbles = [text for broker in made for text in broker.tracebacks()]
-    assert not stumbles, "a broker stumbled:\n" + "\n".join(stumbles)
+    errors = [text for broker in made for text in broker.tracebacks()]
+    assert not errors, "a broker logged an error:\n" + "\n".join(errors)

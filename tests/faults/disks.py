@@ -1,4 +1,4 @@
-"""Disks that fail as real ones do, on top of the one that forgets."""
+"""A disk that fails as real ones do, and forgets what was not synced."""
 
 from tests.fakes.forgetful_disk import ForgetfulDisk, ForgetfulFile
 

@@ -1,4 +1,4 @@
-"""A broker inside the test, on a disk of the test's choosing: for what a process of its own cannot be made to suffer.
+"""A broker inside the test process, on a disk that the test provides, for faults that a separate process cannot have.
 
 The event loop runs on a thread; clients connect as to any other broker. `crash` ends it the way a power failure does:
 nothing is closed, nothing is written; threads that were at work are waited for because the disk under them is off.

@@ -1,4 +1,4 @@
-"""What is there, as everybody can see it: waits until all transactions have ended, then reads everything."""
+"""Waits until all transactions have ended, then reads and checks everything."""
 
 import time
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ def settled(client: Kafka, partitions: Iterable[Partition], *, only: str | None 
 def anomalies(
     client: Kafka, ops: Iterable[Op], partitions: Iterable[Partition], groups: Iterable[tuple[str, Partition]] = ()
 ) -> list[str]:
-    """What chaos's checkers find wrong when a history is held against what is there now.
+    """What the checkers of chaos find wrong when they compare a history with what is there now.
 
     The offsets of `groups` must be those that transactions of the history have put there.
     """

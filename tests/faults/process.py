@@ -1,4 +1,4 @@
-"""A broker to be maltreated, and the client that asks it one request at a time."""
+"""A broker to be harmed, and the client that sends it single requests."""
 
 from pathlib import Path
 

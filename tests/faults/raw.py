@@ -1,4 +1,4 @@
-"""The raw client with what only the fault tests ask for: topics, offsets of groups, lists of transactions."""
+"""The raw client with requests that only the fault tests send: topics, offsets of groups, lists of transactions."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class Kafka(RawClient):
         wait_until(lambda: self._has_leaders(name, partitions), f"leaders of {name}")
 
     def _has_leaders(self, name: str, partitions: int) -> bool:
-        """Apache Kafka answers before the partitions are ready, and tells of a leader before that one knows."""
+        """Apache Kafka answers before the partitions are ready, and names a leader before the leader knows."""
         topic = self.metadata([name]).topics[0]
         if topic.error_code or len([p for p in topic.partitions if p.leader_id >= 0]) != partitions:
             return False

@@ -1,4 +1,4 @@
-"""Randomness that can be repeated: a failure says with which seed, and `FENCEPOST_SEED` takes it."""
+"""Random numbers that can be repeated: a failure names its seed, and `FENCEPOST_SEED` takes it."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ def chosen_seed() -> int:
 
 @contextlib.contextmanager
 def replayable(seed: int) -> Iterator[random.Random]:
-    """A generator from the seed; whatever fails inside carries the command that runs it again."""
+    """A generator from the seed. An error inside gets a note with the command that repeats it."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     print(f"{VARIABLE}={seed}")
     try:

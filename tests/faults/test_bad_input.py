@@ -1,7 +1,7 @@
 """What a broken or hostile client can send: it gets Kafka's error or a closed connection, and nobody else notices.
 
 With `--bootstrap HOST:PORT` the same tests run on Apache Kafka, which is where the expected codes come from. Where it
-says UNKNOWN_SERVER_ERROR (it stumbled), ours may say what is wrong instead.
+says UNKNOWN_SERVER_ERROR, ours may say what is wrong instead.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from tests.faults.raw import API_VERSIONS, CREATE_TOPICS, METADATA, Address, Kaf
 MB = 1024 * 1024
 #: What one misbehaving client (or a few thousand idle ones) may cost.
 GROWTH_BYTES_MAX = 64 * MB
-#: A batch may unfold to 256 MB while it is checked; not to more, and not for long.
+#: A batch may take 256 MB when it is decompressed and checked, but not more, and not for long.
 BOMB_BYTES_MAX = 400 * MB
 
 
@@ -232,7 +232,7 @@ def greedy_client(target: Target) -> Kafka:
 
 
 def _send_until_stuck(client: Kafka, frames: list[bytes], quiet_s: float = 0.5) -> int:
-    """Send without ever reading, until the broker has not taken anything for a while; gives the bytes it took."""
+    """Send without reading, until the broker has taken nothing for a while. Returns the bytes that it took."""
     client.socket.setblocking(False)
     data = b"".join(frames)
     sent, last = 0, time.monotonic()
@@ -348,7 +348,7 @@ def test_a_bad_batch_is_refused_with_kafkas_code_and_leaves_nothing(target: Targ
 
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
-#: Kafka itself stumbles over most of these.
+#: Kafka answers most of these with UNKNOWN_SERVER_ERROR.
 NOT_COMPRESSED = {INVALID, CORRUPT, ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
@@ -446,7 +446,7 @@ def test_odd_fetch_sizes_are_survived(target: Target, size: int) -> None:
 
 
 def test_random_requests_to_every_api_are_answered_or_hung_up_on(target: Target) -> None:
-    """Right headers, then noise: whatever a decoder makes of it, the broker stays."""
+    """Right headers, then noise. Whatever a decoder does with it, the broker survives."""
     chance = random.Random(20)
     with target.client() as client:
         apis = [(a.api_key, a.min_version, a.max_version) for a in client.call(API_VERSIONS, 0).api_keys]

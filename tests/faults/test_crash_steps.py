@@ -1,7 +1,8 @@
 """The broker kills itself at each step of ending a transaction; after the restart every transaction is whole.
 
-Four ways to end one: a client of the first transaction protocol (librdkafka), one of the second (KIP-890, by hand), a
-client that dies together with the broker, and a successor whose InitProducerId ends what its predecessor left open.
+Three ways to end one: a client that goes on (librdkafka, the first transaction protocol), one that dies together with
+the broker, and a successor whose InitProducerId aborts what its predecessor left open (both with the second protocol).
+The scenario `coordinator-dies` plays the second protocol with a client that goes on.
 """
 
 import contextlib
@@ -45,7 +46,7 @@ def crashing_broker(make_broker: MakeBroker, step: Step) -> BrokerProcess:
 
 
 class RestartAtDeath:
-    """Waits beside the test for the broker's end and starts it again, without the step this time."""
+    """Waits in a thread for the broker's end, and restarts it without the crash step."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._broker = broker
@@ -76,7 +77,7 @@ def values(number: int, where: Partition) -> list[str]:
 
 
 def check(broker: BrokerProcess, *commits: bool) -> None:
-    """Transactions 1, 2 and so on have ended thus, in this order."""
+    """Check that transactions 1, 2 and so on have ended like this."""
     script = Script()
     for number, commit in enumerate(commits, 1):
         end = script.committed if commit else script.aborted
@@ -122,7 +123,7 @@ class Librdkafka:
 
 
 def _until_told(end: Callable[[], None]) -> None:
-    """After a timeout the outcome is unknown: the only right thing is to ask again."""
+    """After a timeout the outcome is unknown, so the only right thing is to repeat the request."""
 
     def attempt() -> bool:
         try:
@@ -150,7 +151,7 @@ def test_a_transaction_of_librdkafka_is_whole(make_broker: MakeBroker, step: Ste
         check(broker, commit, False, True)
 
 
-# -- the second protocol, by hand -------------------------------------------------------------------------------------
+# -- the second protocol, by hand: the client does not come back -------------------------------------------------------
 
 
 def write_transaction(client: Kafka, session: Session, number: int) -> None:
@@ -165,12 +166,9 @@ def write_transaction(client: Kafka, session: Session, number: int) -> None:
     wait_until(offsets_are_in, "offsets join the transaction")
 
 
-# -- nobody comes back ------------------------------------------------------------------------------------------------
-
-
 @steps
 def test_a_transaction_whose_client_died_as_well_is_whole(make_broker: MakeBroker, step: Step) -> None:
-    """Before the outcome is logged the timeout aborts it; after that it is carried out without anybody asking."""
+    """Before the outcome is logged, the timeout aborts it. After that the broker finishes it by itself."""
     broker = crashing_broker(make_broker, step)
     with broker.client() as client:
         session = client.init_producer("t", timeout_ms=1500)
@@ -190,7 +188,7 @@ def test_a_transaction_whose_client_died_as_well_is_whole(make_broker: MakeBroke
 
 @pytest.mark.parametrize("step", [step for step in Step if step is not Step.ANSWERED], ids=step_id)
 def test_a_transaction_that_a_successor_ends_is_whole(make_broker: MakeBroker, step: Step) -> None:
-    """Nobody is told of that abort, so there is no step ANSWERED in it."""
+    """This abort has no answer, so there is no step ANSWERED."""
     broker = crashing_broker(make_broker, step)
     with broker.client() as client:
         zombie = client.init_producer("t")

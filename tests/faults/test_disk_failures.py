@@ -1,4 +1,4 @@
-"""A full or broken disk: the write is refused, the broker says so and goes on reading, nothing acknowledged is lost."""
+"""A full or broken disk: writes are refused and logged, reads go on, nothing acknowledged is lost."""
 
 import contextlib
 import copy
@@ -19,14 +19,14 @@ from tests.faults.inprocess import BrokerThread
 from tests.faults.observe import settled
 from tests.faults.raw import Kafka
 
-#: The broker's own work is cut off in the middle, as by the end of a process.
+#: The broker's work is cut off in the middle, as by a kill.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 REFUSED = ErrorCode.KAFKA_STORAGE_ERROR
-#: What a coordinator says when it cannot write: clients look for it again and repeat.
+#: A coordinator's answers when it cannot write. Clients look for it again and repeat the request.
 COORDINATOR_TROUBLE = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -115,7 +115,7 @@ def check_whole(client: Kafka, *, commit: bool) -> None:
 
 
 def test_markers_that_a_full_disk_refused_are_written_later(broker: BrokerThread, disk: UnreliableDisk) -> None:
-    """The outcome is logged, then the disk is full: the transaction stays in PREPARE only as long as that lasts."""
+    """The disk is full after the outcome was logged. The transaction stays in PREPARE only until there is room."""
     with broker.client() as client:
         client.create_topic("t", 8)
         session = client.init_producer("tx")
@@ -143,7 +143,7 @@ def test_markers_that_a_full_disk_refused_are_written_later(broker: BrokerThread
 def test_a_failed_sync_is_never_taken_for_done(
     broker: BrokerThread, disk: UnreliableDisk, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The kernel may drop the pages and let the next sync succeed: the partition takes nothing more until restart."""
+    """The kernel may drop the pages and let the next sync succeed. So the partition takes no writes until a restart."""
     with broker.client() as client:
         client.create_topic("t", 2)
         session = client.init_producer()
@@ -207,7 +207,7 @@ def test_a_transaction_whose_sync_fails_is_whole_after_the_restart(
 
 @pytest.fixture
 def small_mount(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a few megabytes, where one may mount."""
+    """A file system of a few megabytes, if the test may mount one."""
     place = tmp_path / "small"
     place.mkdir()
     if os.geteuid() != 0:
@@ -249,7 +249,7 @@ def test_a_file_system_that_is_really_full(make_broker: MakeBroker, small_mount:
 
 
 def test_a_broker_that_was_killed_on_a_full_disk_starts_on_it(make_broker: MakeBroker, small_mount: Path) -> None:
-    """Without any room nothing can be written, but what is there can be read once there is a little."""
+    """It starts as soon as there is a little room, and nothing is lost."""
     broker = make_broker(directory=small_mount / "data").start()
     with broker.client() as client:
         client.create_topic("t")

@@ -1,7 +1,7 @@
-"""What was acknowledged survives power loss: the broker on a disk that forgets whatever no sync has covered.
+"""What was acknowledged survives power loss: the broker runs on a disk that forgets what was not synced.
 
-The power goes at a random instant under load. The same wreck is then looked at several times, each time with another
-part of the unsynced writes kept, lost or torn, as a real disk would. `FENCEPOST_SEED` repeats a run.
+The power fails at a random moment under load. The disk is then examined several times. Each time another part of the
+unsynced writes is kept, lost or torn, as on a real disk. `FENCEPOST_SEED` repeats a run.
 """
 
 import copy
@@ -24,7 +24,7 @@ from tests.faults.observe import anomalies
 from tests.faults.raw import Kafka
 from tests.faults.seeds import chosen_seed, replayable
 
-#: The broker's own work is cut off in the middle, as by the end of a process.
+#: The broker's work is cut off in the middle, as by a kill.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -1,7 +1,6 @@
 """What has gone wrong with Kafka's transactions elsewhere, each as a test.
 
-The first part needs nothing but a broker and also runs on Apache Kafka (`--bootstrap HOST:PORT`); the second part
-restarts it.
+The tests that use `client` also run on Apache Kafka (`--bootstrap HOST:PORT`). The others restart the broker.
 """
 
 import contextlib
@@ -49,7 +48,7 @@ def name() -> str:
 
 
 def begin_v1(client: Kafka, session: Session, *partitions: Partition) -> None:
-    """Register partitions; while the transaction before is being ended, again."""
+    """Register partitions. Repeats it while the last transaction is being ended."""
 
     def registered() -> bool:
         code = client.add_partitions(session, partitions)
@@ -99,7 +98,7 @@ def test_a_batch_for_a_partition_outside_of_the_transaction_is_refused(
 def test_a_batch_that_comes_after_the_end_opens_no_hanging_transaction(
     client: Kafka, name: str, version: int, expected: ErrorCode, commit: bool
 ) -> None:
-    """In the first protocol the epoch is still the same: only the coordinator knows that the partition is no part."""
+    """In the first protocol the epoch is still the same. Only the coordinator knows that the transaction is over."""
     session = start(client, name)
     begin_v1(client, session, (name, 0))
     client.append(session, name, 0, ["in time"], version=PRODUCE_V1)
@@ -131,7 +130,7 @@ def test_in_the_second_protocol_a_late_batch_has_an_old_epoch(client: Kafka, nam
 
 @pytest.mark.parametrize("protocol", [1, 2])
 def test_batches_racing_with_the_end_leave_nothing_open(client: Kafka, name: str, protocol: int) -> None:
-    """Produce and EndTxn on different connections: whichever comes first, nothing stays open behind the marker."""
+    """Produce and EndTxn on different connections. Whichever comes first, nothing stays open after the marker."""
     session = start(client, name, partitions=2)
     version = PRODUCE_V2 if protocol == 2 else 9
     stopping = threading.Event()
@@ -161,7 +160,7 @@ def test_batches_racing_with_the_end_leave_nothing_open(client: Kafka, name: str
 
 
 def test_a_reader_is_held_up_no_longer_than_the_timeout(client: Kafka, name: str) -> None:
-    """A long poll behind an abandoned transaction is answered when the timeout aborts it, without anybody asking."""
+    """A long poll behind an abandoned transaction is answered when the timeout aborts it."""
     session = start(client, name, timeout_ms=1000)
     client.append(session, name, 0, ["abandoned"])
     client.write(name, 0, ["behind"])
@@ -214,7 +213,7 @@ def test_a_repeated_end_is_answered_like_the_first(client: Kafka, name: str, com
 
 
 def _end(client: Kafka, session: Session, *, commit: bool, version: int = END_TXN_V2) -> ErrorCode:
-    """EndTxn, again while the coordinator is busy with this id."""
+    """EndTxn, repeated while the coordinator is busy with this id."""
     return patiently(lambda: client.end(session, commit=commit, version=version))
 
 
@@ -250,7 +249,7 @@ def test_sequences_of_an_ended_transaction_are_not_taken_for_a_repetition(
     end_v1(client, session, commit=False)
 
 
-# -- zombies and shared transactions ----------------------------------------------------------------------------------
+# -- shared transactions ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [1, 2])
@@ -299,12 +298,7 @@ def is_kafka(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--bootstrap"))
 
 
-# -- epochs run out ---------------------------------------------------------------------------------------------------
-
-# -- ids without end --------------------------------------------------------------------------------------------------
-
-
-# -- the ground moves under an open transaction -----------------------------------------------------------------------
+# -- what a transaction has written to is gone ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("recreate", [False, True], ids=["deleted", "created again"])
@@ -312,7 +306,7 @@ def is_kafka(pytestconfig: pytest.Config) -> bool:
 def test_a_topic_deleted_inside_a_transaction_does_not_keep_it_open(
     make_broker: MakeBroker, recreate: bool, crash_at: str | None
 ) -> None:
-    """Nobody can write a marker there any more; the other partitions and the coordinator must not wait for it."""
+    """No marker can be written there any more. The other partitions and the coordinator must not wait for it."""
     broker = make_broker().start(crash_at=crash_at)
     with broker.client() as client:
         for topic in ("kept", "deleted"):

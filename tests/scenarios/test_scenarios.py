@@ -43,18 +43,18 @@ def _promise(stage: Stage) -> None:
     stage.check(False, "it is kept", "it is not")
 
 
-def _stumble(stage: Stage) -> None:
+def _fail(stage: Stage) -> None:
     raise NotYet("something did not come about")
 
 
-def test_a_check_that_does_not_hold_and_a_scenario_that_stumbles_have_failed():
-    broken_promise, stumbling = play(
-        Scenario("promise", 1, "line", "says", _promise), Scenario("stumble", 1, "line", "says", _stumble)
+def test_a_check_that_does_not_hold_and_a_scenario_that_raises_have_failed():
+    broken_promise, raising = play(
+        Scenario("promise", 1, "line", "says", _promise), Scenario("fail", 1, "line", "says", _fail)
     )
     assert broken_promise.ending is Ending.WRONG
     assert broken_promise.failed
-    assert stumbling.ending is Ending.BROKEN
-    assert stumbling.reason == "something did not come about"
+    assert raising.ending is Ending.BROKEN
+    assert raising.reason == "something did not come about"
 
 
 def test_somebody_elses_broker_is_not_harmed_and_names_are_of_this_run_only():

@@ -1,4 +1,4 @@
-"""Orders to processes that are to misbehave."""
+"""Orders that make processes fail."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ def test_an_order_can_be_for_a_later_pass(given: Orders):
         orders.look("HERE")
 
 
-def test_whoever_waits_goes_on_when_the_order_is_withdrawn(given: Orders):
+def test_a_process_that_waits_goes_on_when_the_order_is_withdrawn(given: Orders):
     given.give("HERE", Action.WAIT)
     waiting = threading.Thread(target=orders.look, args=("HERE",), daemon=True)
     waiting.start()
