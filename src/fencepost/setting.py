@@ -13,6 +13,8 @@ The wording of the errors is Kafka's: users of `--set` see them, and so do clien
 
 import enum
 import math
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Generic, Self, TypeVar, overload
 
 from fencepost.errors import ConfigError
@@ -53,38 +55,25 @@ _NUMBER_LIMITS = {
 }
 
 
+@dataclass(eq=False)
 class Setting(Generic[T]):
     """What is known of a setting before it has a value."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        default: T,
-        doc: str,
-        *,
-        name: str = "",
-        low: float | None = None,
-        high: float | None = None,
-        choices: tuple[str, ...] = (),
-        change: Change = Change.AT_START,
-        broker: tuple[str, ...] = (),
-        kafka: str | None = None,
-        internal: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.default = default
-        self.doc = doc
-        self.name = name
-        self.low = low
-        self.high = high
-        self.choices = choices
-        self.change = change
-        #: Of a topic's setting: the broker settings that decide where the topic does not, the finest unit first.
-        self.broker = broker
-        #: Kafka's default, where ours differs on purpose.
-        self.kafka = kafka
-        #: Not described unless it is set, as Kafka's settings for its own tests.
-        self.internal = internal
+    kind: Kind
+    default: T
+    doc: str
+    _: KW_ONLY
+    name: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    change: Change = Change.AT_START
+    #: Of a topic's setting: the broker settings that decide where the topic does not, the finest unit first.
+    broker: tuple[str, ...] = ()
+    #: Kafka's default, where ours differs on purpose.
+    kafka: str | None = None
+    #: Not described unless it is set, as Kafka's settings for its own tests.
+    internal: bool = False
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name.replace("_", ".")
@@ -110,12 +99,11 @@ class Setting(Generic[T]):
 
         Only the first can be altered on a running broker, as in Kafka.
         """
+        row: Setting[Any] = self
         found: list[Setting[Any]] = []
         for name in self.broker:
-            setting: Setting[Any] = Setting(
-                self.kind, None, self.doc, name=name, low=self.low, high=self.high, choices=self.choices,
-                change=Change.AT_START if found else Change.LIVE, kafka=self.kafka, internal=self.internal,
-            )  # fmt: skip
+            change = Change.AT_START if found else Change.LIVE
+            setting = replace(row, default=None, name=name, change=change, broker=())
             if setting.unit > 1:
                 setting.kind = Kind.INT
             found.append(setting)
@@ -207,38 +195,12 @@ def settings_of(table: type) -> dict[str, Setting[Any]]:
 
 # Short names for the tables, which read best with one line per setting.
 
-
-def boolean(default: bool, doc: str, **more: Any) -> Setting[bool]:
-    return Setting(Kind.BOOLEAN, default, doc, **more)
-
-
-def short(default: int, doc: str, **more: Any) -> Setting[int]:
-    return Setting(Kind.SHORT, default, doc, **more)
-
-
-def integer(default: int, doc: str, **more: Any) -> Setting[int]:
-    return Setting(Kind.INT, default, doc, **more)
-
-
-def long(default: int, doc: str, **more: Any) -> Setting[int]:
-    return Setting(Kind.LONG, default, doc, **more)
-
-
-def double(default: float, doc: str, **more: Any) -> Setting[float]:
-    return Setting(Kind.DOUBLE, default, doc, **more)
-
-
-def string(default: str, doc: str, **more: Any) -> Setting[str]:
-    return Setting(Kind.STRING, default, doc, **more)
-
-
-def strings(default: tuple[str, ...], doc: str, **more: Any) -> Setting[tuple[str, ...]]:
-    return Setting(Kind.LIST, default, doc, **more)
-
-
-def optional_integer(doc: str, **more: Any) -> Setting[int | None]:
-    return Setting(Kind.INT, None, doc, **more)
-
-
-def optional_string(doc: str, **more: Any) -> Setting[str | None]:
-    return Setting(Kind.STRING, None, doc, **more)
+boolean = partial(Setting[bool], Kind.BOOLEAN)
+short = partial(Setting[int], Kind.SHORT)
+integer = partial(Setting[int], Kind.INT)
+long = partial(Setting[int], Kind.LONG)
+double = partial(Setting[float], Kind.DOUBLE)
+string = partial(Setting[str], Kind.STRING)
+strings = partial(Setting[tuple[str, ...]], Kind.LIST)
+optional_integer = partial(Setting[int | None], Kind.INT, None)
+optional_string = partial(Setting[str | None], Kind.STRING, None)
