@@ -8,7 +8,7 @@ which topic a partition's directory belongs to. All are Kafka's formats.
 
 import base64
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log import files
@@ -27,24 +27,29 @@ VERSION = 0
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     """The offsets in a checkpoint file, none when there is no file. Raises Malformed."""
     try:
-        lines = disk.read_bytes(path).decode().splitlines()
+        entries = [line.rsplit(" ", 2) for line in decode_lines(disk.read_bytes(path))]
+        return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
     except FileNotFoundError:
         return {}
-    except UnicodeDecodeError:
-        raise Malformed(f"{path} is not text") from None
-    try:
-        if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
-            raise Malformed(f"{path} has another version or length than it says")
-        entries = (line.rsplit(" ", 2) for line in lines[2:])
-        return {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in entries}
-    except (ValueError, IndexError):
-        raise Malformed(f"{path} cannot be read") from None
+    except ValueError as error:
+        raise Malformed(f"{path} cannot be read: {error}") from None
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    lines = [str(VERSION), str(len(offsets))]
-    lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
-    disk.write_atomically(path, ("\n".join(lines) + "\n").encode())
+    entries = [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
+    disk.write_atomically(path, encode_lines(entries))
+
+
+def encode_lines(entries: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in (VERSION, len(entries), *entries)).encode()
+
+
+def decode_lines(data: bytes) -> list[str]:
+    """The entries of a checkpoint. Raises ValueError for what is not one."""
+    version, count, *entries = data.decode().splitlines()
+    if int(version) != VERSION or int(count) != len(entries):
+        raise ValueError("it has another version or length than it says")
+    return entries
 
 
 def mark_clean_shutdown(disk: Disk, data_directory: str) -> None:

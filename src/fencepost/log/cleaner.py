@@ -207,7 +207,7 @@ class CleaningRun:
         """Take a segment's keys into the map; False when it is full."""
         segment = self._open(base_offset)
         try:
-            for _, header, batch in segment.batches(0, segment.size):
+            for header, batch in segment.batches():
                 self._pace.breathe()
                 if header.last_offset < self._dirty_from:
                     continue
@@ -251,7 +251,7 @@ class CleaningRun:
         try:
             if self._merging:
                 source.txn_index.collect(0, FOREVER, still_aborted)
-            for _, header, batch in source.batches(0, source.size):
+            for header, batch in source.batches():
                 self._pace.breathe()
                 left = decide(header, batch, is_last=header.last_offset + 1 == group_end)
                 for aborted in still_aborted:

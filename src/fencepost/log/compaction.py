@@ -18,8 +18,14 @@ from typing import NamedTuple
 from fencepost.errors import Malformed
 from fencepost.log.offset_map import OffsetMap
 from fencepost.log.txn_index import AbortedTransaction
-from fencepost.wire import batch as batches
-from fencepost.wire.batch import COMPRESSION_MASK, DELETE_HORIZON_FLAG, HEADER_BYTES, NO_TIMESTAMP, BatchHeader
+from fencepost.wire.batch import (
+    COMPRESSION_MASK,
+    DELETE_HORIZON_FLAG,
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    repack,
+)
 from fencepost.wire.compression import compress, decompress
 from fencepost.wire.records import decode_marker
 from fencepost.wire.varint import read_signed, write_signed
@@ -187,30 +193,15 @@ def raw_records(header: BatchHeader, batch: memoryview) -> Iterator[RawRecord]:
 
 def _rebuilt(header: BatchHeader, kept: list[RawRecord], new_horizon: int | None) -> bytes:
     """The same batch with fewer records, and with the moment from which its tombstones or marker may go."""
-    attributes, base_timestamp, shift = header.attributes, header.base_timestamp, 0
+    shift = 0
+    if not header.uses_append_time:
+        newest = max(header.base_timestamp + record.timestamp_delta for record in kept)
+        header = header._replace(max_timestamp=newest)
     if new_horizon is not None:
-        attributes |= DELETE_HORIZON_FLAG
-        base_timestamp, shift = new_horizon, header.base_timestamp - new_horizon
-    body = b"".join(_shifted(record, shift) for record in kept) if shift else b"".join(r.encoded for r in kept)
-    if header.uses_append_time:
-        max_timestamp = header.max_timestamp
-    else:
-        max_timestamp = max(header.base_timestamp + record.timestamp_delta for record in kept)
-    return bytes(
-        batches.pack_batch(
-            compress(header.compression, body),
-            record_count=len(kept),
-            last_offset_delta=header.last_offset_delta,
-            base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
-            base_offset=header.base_offset,
-            leader_epoch=header.leader_epoch,
-            attributes=attributes,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-        )
-    )
+        shift = header.base_timestamp - new_horizon
+        header = header._replace(attributes=header.attributes | DELETE_HORIZON_FLAG, base_timestamp=new_horizon)
+    body = b"".join(_shifted(record, shift) if shift else record.encoded for record in kept)
+    return bytes(repack(header._replace(record_count=len(kept)), compress(header.compression, body)))
 
 
 def _shifted(record: RawRecord, shift: int) -> bytes:
@@ -226,18 +217,5 @@ def _shifted(record: RawRecord, shift: int) -> bytes:
 
 def _emptied(header: BatchHeader) -> bytes:
     """A batch without records: its offsets, producer and sequences remain."""
-    return bytes(
-        batches.pack_batch(
-            b"",
-            record_count=0,
-            last_offset_delta=header.last_offset_delta,
-            base_timestamp=NO_TIMESTAMP,
-            max_timestamp=header.max_timestamp,
-            base_offset=header.base_offset,
-            leader_epoch=header.leader_epoch,
-            attributes=header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG),
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-        )
-    )
+    attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG)
+    return bytes(repack(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b""))

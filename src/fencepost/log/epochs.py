@@ -6,8 +6,8 @@ carry their epoch as well, a file that cannot be read is made again from the log
 """
 
 from fencepost.errors import Malformed
+from fencepost.log import checkpoint
 
-VERSION = 0
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
@@ -63,20 +63,15 @@ class LeaderEpochs:
         return True
 
     def encode(self) -> bytes:
-        lines = [str(VERSION), str(len(self.entries)), *(f"{epoch} {offset}" for epoch, offset in self.entries)]
-        return ("\n".join(lines) + "\n").encode()
+        return checkpoint.encode_lines([f"{epoch} {offset}" for epoch, offset in self.entries])
 
     @classmethod
     def decode(cls, data: bytes) -> "LeaderEpochs":
         epochs = cls()
         try:
-            lines = data.decode("ascii").splitlines()
-            if int(lines[0]) != VERSION or int(lines[1]) != len(lines) - 2:
-                raise Malformed("a leader epoch checkpoint has another version or length than it says")
-            for line in lines[2:]:
-                epoch, offset = line.split()
-                epochs.entries.append((int(epoch), int(offset)))
-        except (ValueError, IndexError) as error:
+            pairs = [line.split() for line in checkpoint.decode_lines(data)]
+            epochs.entries = [(int(epoch), int(offset)) for epoch, offset in pairs]
+        except ValueError as error:
             raise Malformed(f"a leader epoch checkpoint cannot be read: {error}") from None
         if epochs.entries != sorted(set(epochs.entries)):
             raise Malformed("a leader epoch checkpoint is not in order")

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from fencepost.errors import ErrorCode, KafkaError
@@ -119,13 +120,11 @@ class Mark(NamedTuple):
     recovery_point: int
 
 
+@dataclass(slots=True)
 class Round:
-    __slots__ = ("dirty", "end", "waiters")
-
-    def __init__(self, dirty: Dirty, end: Mark, waiters: "list[asyncio.Future[None]]") -> None:
-        self.dirty = dirty
-        self.end = end
-        self.waiters = waiters
+    dirty: Dirty
+    end: Mark
+    waiters: "list[asyncio.Future[None]]"
 
 
 class GroupCommit:

@@ -25,7 +25,6 @@ from fencepost.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
 from fencepost.log.disk import Disk
 from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker, fresh
 from fencepost.log.origin import Origin
-from fencepost.log.partition_directory import PartitionDirectory
 from fencepost.log.results import Appended, Fetched, ProducerState
 from fencepost.log.segment import UndoFailed
 from fencepost.log.segments import Segments
@@ -55,13 +54,13 @@ COMPLAINT_INTERVAL_MS = 10_000
 
 class PartitionLog:
     def __init__(
-        self, directory: PartitionDirectory, topic: str, partition: int, topic_id: bytes, config: LogConfig,
-        clock: Clock, worker: Worker, loaded: recovery.Loaded, on_progress: "Callable[[PartitionLog], None] | None",
+        self, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock, worker: Worker,
+        loaded: recovery.Loaded, on_progress: "Callable[[PartitionLog], None] | None",
     ) -> None:  # fmt: skip
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
-        self.directory = directory
+        self.directory = loaded.directory
         self.segments = Segments(loaded.segments)
         self.producers = loaded.producers
         self.epochs = loaded.epochs
@@ -83,7 +82,7 @@ class PartitionLog:
         self._now_ms = clock.now_ms
         self._by_id = self.producers.by_id
         self._tail = Tail(
-            directory, topic_id, self.segments, self.producers, self.epochs, clock, config, loaded.log_end_offset,
+            self.directory, topic_id, self.segments, self.producers, self.epochs, clock, config, loaded.log_end_offset,
             clean=loaded.clean,
         )  # fmt: skip
         #: Where the high watermark lies; stale while that is the log's end.
@@ -96,7 +95,7 @@ class PartitionLog:
         self._settled_end = loaded.log_end_offset if loaded.clean else -1
         self.config = config
         self._commit = GroupCommit(
-            directory.disk, worker, directory.dirty, loaded.log_end_offset,
+            self.directory.disk, worker, self.directory.dirty, loaded.log_end_offset,
             collect=self._collect, synced=self._on_synced, failed=self._on_failed,
         )  # fmt: skip
         self._settle()
@@ -122,8 +121,7 @@ class PartitionLog:
             disk, directory, config, clock.now_ms(),
             clean_shutdown=clean_shutdown, recovery_point=recovery_point, log_start_offset=log_start_offset,
         )  # fmt: skip
-        home = PartitionDirectory(disk, directory, loaded.snapshots, loaded.dirty)
-        log = cls(home, topic, partition, topic_id, config, clock, worker, loaded, on_progress)
+        log = cls(topic, partition, topic_id, config, clock, worker, loaded, on_progress)
         log.cleaned_offset = cleaned_offset
         if loaded.segments and not loaded.clean and config.durable_acks:
             if log._tail.unsettled_bytes >= SETTLE_BYTES:
@@ -288,10 +286,6 @@ class PartitionLog:
         settled = sorted(at for at in self.directory.snapshots - bases if at <= self.recovery_point)
         # The one before the last as well: the recovery point that a checkpoint file has is always a little behind.
         self.directory.drop_snapshots(set(settled[:-2]))
-
-    def request_sync(self) -> None:
-        """Have everything written so far synced, soon and in the background."""
-        self._commit.request()
 
     def _collect(self, dirty: Dirty) -> Mark:
         if self._tail.active is not None:

@@ -16,12 +16,12 @@ from fencepost.log.snapshot import Place
 
 
 class PartitionDirectory:
-    def __init__(self, disk: Disk, path: str, snapshots: set[int], dirty: Dirty) -> None:
+    def __init__(self, disk: Disk, path: str) -> None:
         self.disk = disk
         self.path = path
         #: Offsets for which there is a snapshot of the producers.
-        self.snapshots = snapshots
-        self.dirty = dirty
+        self.snapshots: set[int] = set()
+        self.dirty = Dirty()
 
     def create(self, topic_id: bytes) -> None:
         self.disk.mkdir(self.path)
@@ -56,6 +56,9 @@ class PartitionDirectory:
         for offset in offsets & self.snapshots:
             self.disk.unlink(self.snapshot_path(offset))
         self.snapshots -= offsets
+
+    def drop_snapshots_after(self, end_offset: int) -> None:
+        self.drop_snapshots({offset for offset in self.snapshots if offset > end_offset})
 
     def snapshot_path(self, offset: int) -> str:
         return os.path.join(self.path, files.name(offset, files.SNAPSHOT))

@@ -18,9 +18,8 @@ from fencepost.log import files, snapshot
 from fencepost.log.config import LogConfig
 from fencepost.log.disk import Disk
 from fencepost.log.epochs import LeaderEpochs
-from fencepost.log.flush import Dirty
+from fencepost.log.partition_directory import PartitionDirectory
 from fencepost.log.producers import Producers
-from fencepost.log.scan import batches_from, sound_batches
 from fencepost.log.segment import Segment
 from fencepost.log.swap import finish_swaps
 from fencepost.log.txn_index import AbortedTransaction
@@ -35,17 +34,16 @@ _base_offset = attrgetter("base_offset")
 class Loaded:
     """A log as found on disk."""
 
+    #: With the snapshots that were found, and what was changed while loading and is not synced yet.
+    directory: PartitionDirectory
     segments: list[Segment] = field(default_factory=list)
     producers: Producers = field(default_factory=Producers)
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
-    snapshots: set[int] = field(default_factory=set)
     log_start_offset: int = 0
     log_end_offset: int = 0
     recovery_point: int = 0
     #: Whether everything that a clean shutdown leaves behind was there.
     clean: bool = True
-    #: What was changed while loading and is not synced yet.
-    dirty: Dirty = field(default_factory=Dirty)
 
 
 def load(
@@ -53,43 +51,35 @@ def load(
     *, clean_shutdown: bool, recovery_point: int, log_start_offset: int,
 ) -> Loaded:  # fmt: skip
     """The log in `directory`, an empty one when there is none. Raises KafkaError for damage that cannot be cut off."""
-
-    def loader(*, clean: bool) -> Loader:
-        return Loader(
-            disk, directory, config, now_ms,
-            clean_shutdown=clean, recovery_point=recovery_point, log_start_offset=log_start_offset,
-        )  # fmt: skip
-
+    given = (config, now_ms, recovery_point, log_start_offset)
     if clean_shutdown:
         try:
-            return loader(clean=True).load()
+            return Loader(PartitionDirectory(disk, directory), *given, clean=True).load()
         except KafkaError as error:
             logger.warning("%s: shut down cleanly, but %s; checking its batches", directory, error)
-    return loader(clean=False).load()
+    return Loader(PartitionDirectory(disk, directory), *given, clean=False).load()
 
 
 class Loader:
     """Loads one directory; used once."""
 
     def __init__(
-        self, disk: Disk, directory: str, config: LogConfig, now_ms: int,
-        *, clean_shutdown: bool, recovery_point: int, log_start_offset: int,
+        self, home: PartitionDirectory, config: LogConfig, now_ms: int, recovery_point: int, log_start: int,
+        *, clean: bool,
     ) -> None:  # fmt: skip
-        self._disk = disk
-        self._directory = directory
+        self._home = home
+        self._disk = home.disk
         self._config = config
         self._now_ms = now_ms
-        self._clean = clean_shutdown
+        self._clean = clean
         self._recovery_point = recovery_point
-        self._wanted_start = log_start_offset
-        self._log = Loaded(
-            log_start_offset=log_start_offset, log_end_offset=log_start_offset, recovery_point=log_start_offset
-        )
+        self._wanted_start = log_start
+        self._log = Loaded(home, log_start_offset=log_start, log_end_offset=log_start, recovery_point=log_start)
 
     def load(self) -> Loaded:
         log = self._log
         try:
-            names = self._disk.listdir(self._directory)
+            names = self._disk.listdir(self._home.path)
         except FileNotFoundError:
             return log
         names = self._sweep(names)
@@ -110,7 +100,7 @@ class Loader:
         log.log_end_offset = log.segments[-1].end_offset()
         self._restart_beyond_end()
         log.log_start_offset = max(self._wanted_start, log.segments[0].base_offset)
-        self._drop_snapshots_after(log.log_end_offset)
+        self._home.drop_snapshots_after(log.log_end_offset)
         if not epochs_known:
             self._recollect_epochs()
         log.epochs.truncate_from_end(log.log_end_offset)
@@ -123,11 +113,11 @@ class Loader:
     def _sweep(self, names: list[str]) -> list[str]:
         """Remove what an interrupted write, deletion or compaction left behind."""
         if any(name.endswith((files.CLEANED, files.SWAP)) for name in names):
-            finish_swaps(self._disk, self._directory)
-            names = self._disk.listdir(self._directory)
+            finish_swaps(self._disk, self._home.path)
+            names = self._disk.listdir(self._home.path)
         stray = [name for name in names if name.endswith((files.TEMPORARY, files.DELETED))]
         for name in stray:
-            self._disk.unlink(os.path.join(self._directory, name))
+            self._disk.unlink(os.path.join(self._home.path, name))
         return [name for name in names if name not in stray] if stray else names
 
     def _open_segments(self, names: list[str]) -> int:
@@ -138,14 +128,14 @@ class Loader:
             parsed = files.parse(name)
             if parsed is not None and parsed[1] in by_suffix:
                 by_suffix[parsed[1]].add(parsed[0])
-        log.snapshots = by_suffix[files.SNAPSHOT]
+        self._home.snapshots = by_suffix[files.SNAPSHOT]
         bases = sorted(by_suffix[files.LOG])
         for suffix in (files.INDEX, files.TIME_INDEX, files.TXN_INDEX):
             for orphan in by_suffix[suffix].difference(bases):
-                self._disk.unlink(os.path.join(self._directory, files.name(orphan, suffix)))
+                self._disk.unlink(os.path.join(self._home.path, files.name(orphan, suffix)))
         rebuild_from = len(bases) if self._clean else self._first_unsynced(bases)
         for number, base in enumerate(bases):
-            segment = Segment(self._disk, self._directory, base, created_ms=self._now_ms)
+            segment = Segment(self._disk, self._home.path, base, created_ms=self._now_ms)
             log.segments.append(segment)
             with suppress(KafkaError):  # a first batch that is no batch: seen again, and dealt with, when rebuilding
                 if segment.load():
@@ -163,9 +153,9 @@ class Loader:
 
     def _place_at_recovery_point(self) -> snapshot.Place | None:
         """Where in a segment the recovery point lies, if a snapshot says so."""
-        if self._recovery_point not in self._log.snapshots:
+        if self._recovery_point not in self._home.snapshots:
             return None
-        path = self._snapshot_path(self._recovery_point)
+        path = self._home.snapshot_path(self._recovery_point)
         try:
             return snapshot.decode(self._disk.read_bytes(path), Producers(), self._now_ms)
         except Malformed as error:
@@ -176,10 +166,10 @@ class Loader:
         if files.LEADER_EPOCHS not in names:
             return False
         try:
-            data = self._disk.read_bytes(os.path.join(self._directory, files.LEADER_EPOCHS))
+            data = self._disk.read_bytes(os.path.join(self._home.path, files.LEADER_EPOCHS))
             self._log.epochs = LeaderEpochs.decode(data)
         except Malformed as error:
-            logger.warning("%s: %s; collecting epochs from the batches", self._directory, error)
+            logger.warning("%s: %s; collecting epochs from the batches", self._home.path, error)
             return False
         return True
 
@@ -189,33 +179,33 @@ class Loader:
         """The producers as they were at `limit`: where rebuilding begins, or at the end of the log."""
         log = self._log
         # Later ones may be torn, or tell of batches that were lost. They are written again while rebuilding.
-        self._drop_snapshots_after(limit)
+        self._home.drop_snapshots_after(limit)
         start = self._load_snapshot()
         first = bisect_right(log.segments, start, key=_base_offset) - 1
         for segment in log.segments[max(first, 0) : first_rebuilt]:
-            for header, batch in batches_from(segment, start):
-                self._note(segment, header, batch)
+            for header, batch in segment.batches_from(start):
+                if header.base_offset >= start:
+                    self._note(header, batch)
 
     def _load_snapshot(self) -> int:
         """Load the newest sound snapshot; returns the offset up to which it holds."""
         log = self._log
         earliest = log.segments[0].base_offset
-        for offset in sorted(log.snapshots, reverse=True):
+        for offset in sorted(self._home.snapshots, reverse=True):
             if offset < earliest:
                 break
-            path = self._snapshot_path(offset)
+            path = self._home.snapshot_path(offset)
             try:
                 snapshot.decode(self._disk.read_bytes(path), log.producers, self._now_ms)
             except Malformed as error:
                 logger.warning("%s: %s; using an older one", path, error)
-                self._disk.unlink(path)
-                log.snapshots.discard(offset)
+                self._home.drop_snapshots({offset})
                 log.producers.clear()
             else:
                 return offset
         return earliest
 
-    def _note(self, segment: Segment, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:
+    def _note(self, header: BatchHeader, batch: memoryview) -> AbortedTransaction | None:
         """Apply a batch of the log to the producers."""
         if header.producer_id < 0:
             return None
@@ -235,14 +225,6 @@ class Loader:
             header.max_timestamp, self._now_ms, commit=marker.commit,
         )  # fmt: skip
 
-    def _snapshot_path(self, offset: int) -> str:
-        return os.path.join(self._directory, files.name(offset, files.SNAPSHOT))
-
-    def _drop_snapshots_after(self, end_offset: int) -> None:
-        for offset in [offset for offset in self._log.snapshots if offset > end_offset]:
-            self._disk.unlink(self._snapshot_path(offset))
-            self._log.snapshots.discard(offset)
-
     # --------------------------------------------------------------------------------------------------- rebuilding
 
     def _resume(self, segment: Segment) -> bool:
@@ -258,25 +240,23 @@ class Loader:
             return False
 
     def _rebuild(self, first_rebuilt: int, sizes_found: list[int]) -> None:
-        log = self._log
+        log, home = self._log, self._home
         # Names too may be in the page cache only. `leader-epoch-checkpoint` and `partition.metadata` need no more than
         # that: their content was synced before they got their names.
-        log.dirty.directories[self._directory] = None
-        for offset in log.snapshots:
-            log.dirty.paths[self._snapshot_path(offset)] = None
+        home.names_changed()
+        home.dirty.paths.update(dict.fromkeys(map(home.snapshot_path, home.snapshots)))
         for number in range(first_rebuilt, len(log.segments)):
             segment = log.segments[number]
             if number and not self._continues(log.segments[number - 1], segment):
                 self._cut_from(number)
                 return
-            if segment.base_offset not in log.snapshots and number:
-                self._take_snapshot(segment.base_offset)
+            if number:
+                home.take_snapshot(log.producers, segment.base_offset)
             if not self._rebuild_segment(segment, sizes_found[number]):
                 self._cut_from(number + 1)
                 return
             if number + 1 < len(log.segments):  # the active one goes with every sync
-                log.dirty.add_file(segment.file)
-                log.dirty.paths.update(dict.fromkeys(segment.index_paths()))
+                home.completed(segment)
 
     def _continues(self, before: Segment, segment: Segment) -> bool:
         """Whether a segment begins where the one before it ends. If not, what lay between was never synced."""
@@ -286,7 +266,7 @@ class Loader:
         if end > segment.base_offset and segment.base_offset <= self._recovery_point:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{self._directory}: segments {before.base_offset} and {segment.base_offset} overlap",
+                f"{self._home.path}: segments {before.base_offset} and {segment.base_offset} overlap",
             )
         return False
 
@@ -296,9 +276,9 @@ class Loader:
         if next_offset <= segment.base_offset:
             next_offset = segment.base_offset
             segment.forget()
-        for header, batch in sound_batches(segment, size_found, segment.size, next_offset):
+        for header, batch in segment.sound_batches(next_offset, size_found):
             segment.adopt(len(batch), header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
-            aborted = self._note(segment, header, batch)
+            aborted = self._note(header, batch)
             if aborted is not None:
                 segment.txn_index.add(aborted)
             self._log.epochs.assign(header.leader_epoch, header.base_offset)
@@ -321,31 +301,22 @@ class Loader:
             logger.warning("%s: dropped, it is after the end of the valid log", segment.path(files.LOG))
             segment.unlink()
         if log.segments[number:]:
-            self._disk.fsync_dir(self._directory)
+            self._disk.fsync_dir(self._home.path)
         del log.segments[number:]
-
-    def _take_snapshot(self, offset: int) -> None:
-        path = self._snapshot_path(offset)
-        self._disk.write_bytes(path, snapshot.encode(self._log.producers))
-        self._log.snapshots.add(offset)
-        self._log.dirty.paths[path] = None
 
     def _restart_beyond_end(self) -> None:
         """If the log start is after the log's end, deleted records were lost as well: begin at the log start."""
         log = self._log
         if self._wanted_start <= log.log_end_offset:
             return
-        logger.warning("%s: ends at %d, before its start %d", self._directory, log.log_end_offset, self._wanted_start)
+        logger.warning("%s: ends at %d, before its start %d", self._home.path, log.log_end_offset, self._wanted_start)
         for segment in log.segments:
             segment.unlink()
-        replacement = Segment(self._disk, self._directory, self._wanted_start, created_ms=self._now_ms)
-        replacement.create()
-        log.dirty.directories[self._directory] = None
-        log.segments = [replacement]
+        log.segments = [self._home.new_segment(self._wanted_start, self._now_ms)]
         log.log_end_offset = log.recovery_point = self._wanted_start
         log.producers.clear()
         log.epochs = LeaderEpochs()
-        self._drop_snapshots_after(-1)
+        self._home.drop_snapshots_after(-1)
 
     def _recollect_epochs(self) -> None:
         epochs = LeaderEpochs()

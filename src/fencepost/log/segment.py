@@ -7,13 +7,14 @@ positions and offsets relative to the base fit in 31 bits.
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log import files
 from fencepost.log.disk import Buffer, Disk, File, write_fully
 from fencepost.log.index import OffsetIndex, TimeIndex
 from fencepost.log.txn_index import TxnIndex
-from fencepost.wire.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
+from fencepost.wire.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, checksum, read_header
 
 #: What a batch's offset and position may be beyond the segment's base and beginning.
 MAX_RELATIVE = 2**31 - 1
@@ -190,6 +191,16 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset = self.time_index.greatest()
         return True
 
+    def sound_batches(self, next_offset: int, file_size: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches after the known part of the file, up to the first that is cut short, corrupt or out of order."""
+        with suppress(KafkaError):
+            for header, batch in self.batches(self.size, file_size):
+                in_order = next_offset <= header.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE
+                if not in_order or checksum(batch) != header.crc:
+                    return
+                yield header, batch
+                next_offset = header.last_offset + 1
+
     # ------------------------------------------------------------------------------------------------------ reading
 
     def header_at(self, position: int) -> BatchHeader:
@@ -226,8 +237,9 @@ class Segment:
         """The first batch that ends at or after `offset`, with its position."""
         return next(self.headers_from(offset), None)
 
-    def batches(self, start: int, stop: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """(position, header, bytes) of every whole batch from `start` up to `stop`."""
+    def batches(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """(header, bytes) of every whole batch from `start` up to `stop`, or to the end of the segment."""
+        stop = self.size if stop is None else stop
         position, data, data_start = start, memoryview(b""), start
         pread = self.file.pread
         while position < stop:
@@ -238,13 +250,21 @@ class Segment:
                     raise self._corrupt(position)
             header = self._checked(read_header(data, inside), position)
             size = header.size
+            if position + size > stop:
+                raise self._corrupt(position)
             if inside + size > len(data):
                 wanted = max(size, min(COPY_BYTES, stop - position))
                 data, data_start, inside = memoryview(pread(wanted, position)), position, 0
                 if len(data) < size:
                     raise self._corrupt(position)
-            yield position, header, data[inside : inside + size]
+            yield header, data[inside : inside + size]
             position += size
+
+    def batches_from(self, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """(header, bytes) of every batch that ends at or after `offset`."""
+        found = self.find(offset)
+        if found is not None:
+            yield from self.batches(found[0])
 
     def end_offset(self) -> int:
         """The offset after the last batch, found from the last index entry."""

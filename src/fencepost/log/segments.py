@@ -61,10 +61,7 @@ class Segments:
         """Every batch from the one that holds `offset` on."""
         if self.all:
             for segment in self.all[self.number_of(offset) :]:
-                found = segment.find(offset)
-                if found is not None:
-                    for _, header, batch in segment.batches(found[0], segment.size):
-                        yield header, batch
+                yield from segment.batches_from(offset)
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with data in [start, end), ascending by first offset."""

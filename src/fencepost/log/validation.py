@@ -219,14 +219,5 @@ def _wanted_codec(config: LogConfig) -> Compression | None:
 def _recompress(batch: memoryview, header: BatchHeader, codec: Compression) -> bytearray:
     """The same records under the topic's own compression: the one case in which a batch is not stored as it came."""
     body = decompress(header.compression, batch[HEADER_BYTES:])
-    return batches.pack_batch(
-        compress(codec, bytes(body)),
-        record_count=header.record_count,
-        last_offset_delta=header.last_offset_delta,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
-        attributes=header.attributes & ~COMPRESSION_MASK | codec,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-    )
+    header = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec)
+    return batches.repack(header, compress(codec, bytes(body)))

@@ -49,8 +49,6 @@ NO_TIMESTAMP = -1
 SEQUENCE_MODULUS = 2**31
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_PLACE = struct.Struct(">q")
-_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _APPEND_TIME = struct.Struct(">q")
 
@@ -120,12 +118,6 @@ def checksum(batch: bytes | bytearray | memoryview) -> int:
     return int(crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
 
 
-def place(batch: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its offset and leader epoch. Both lie outside the CRC."""
-    _PLACE.pack_into(batch, 0, base_offset)
-    _EPOCH.pack_into(batch, LOG_OVERHEAD, leader_epoch)
-
-
 def stamp_append_time(batch: bytearray | memoryview, now_ms: int) -> None:
     """LogAppendTime: the broker's clock replaces the records' timestamps, so the CRC is recomputed."""
     (attributes,) = struct.unpack_from(">h", batch, ATTRIBUTES_OFFSET)
@@ -142,7 +134,6 @@ def pack_batch(
     base_timestamp: int,
     max_timestamp: int,
     base_offset: int = 0,
-    leader_epoch: int = -1,
     attributes: int = 0,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
@@ -151,9 +142,17 @@ def pack_batch(
     """Put a header with a valid CRC before records that are already encoded (and compressed)."""
     batch = bytearray(HEADER_BYTES)
     _HEADER.pack_into(
-        batch, 0, base_offset, HEADER_BYTES - LOG_OVERHEAD + len(records), leader_epoch, MAGIC, 0, attributes,
+        batch, 0, base_offset, HEADER_BYTES - LOG_OVERHEAD + len(records), -1, MAGIC, 0, attributes,
         last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count,
     )  # fmt: skip
+    batch += records
+    _CRC.pack_into(batch, CRC_OFFSET, checksum(batch))
+    return batch
+
+
+def repack(header: BatchHeader, records: bytes) -> bytearray:
+    """The batch that `header` describes, with other records: its length and CRC are new."""
+    batch = bytearray(_HEADER.pack(*header._replace(batch_length=HEADER_BYTES - LOG_OVERHEAD + len(records))))
     batch += records
     _CRC.pack_into(batch, CRC_OFFSET, checksum(batch))
     return batch

@@ -113,9 +113,7 @@ class Schema:
         _allowance.items = self.max_items
         try:
             message, _ = self.codec(version).read(buffer, position)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
-            raise Malformed(f"{self.name} v{version}: {error}") from None
-        except Malformed as error:
+        except (Malformed, struct.error, IndexError, UnicodeDecodeError) as error:
             raise Malformed(f"{self.name} v{version}: {error}") from None
         return message
 
@@ -204,8 +202,7 @@ def field_codec(spec: Field, version: int, *, flexible: bool) -> tuple[Reader, W
     elif spec.kind in _FIXED:
         item = _FIXED[spec.kind]
     else:
-        sized = _sized(spec.kind, flexible=flexible, nullable=nullable and not spec.is_array)
-        item = sized
+        item = _sized(spec.kind, flexible=flexible, nullable=nullable and not spec.is_array)
     if spec.is_array:
         return _array(*item, flexible=flexible, nullable=nullable)
     return item

@@ -162,7 +162,7 @@ class Log:
         marker = encode_marker(
             commit=commit, coordinator_epoch=0, producer_id=producer_id, producer_epoch=0, timestamp=0
         )
-        batch.place(marker, self.offset, 0)
+        struct.pack_into(">q", marker, 0, self.offset)
         self.data += marker
         self.offset += 1
 

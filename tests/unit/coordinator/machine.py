@@ -84,7 +84,6 @@ async def compact(log: PartitionLog) -> None:
     """Leave of every key its last record, as the cleaner does in time."""
     if log.log_end_offset:
         log.roll()
-        log.request_sync()
         await settle()
         outcome: list[BaseException | None] = []
         if cleaner.clean(log, outcome.append):

@@ -52,7 +52,6 @@ def write(home: Fixture, *pairs: tuple[bytes, bytes | None], **options: object) 
 def close_segment(home: Fixture) -> None:
     """What was written so far can be compacted."""
     home.log.roll()
-    home.log.request_sync()
     write(home, (b"filler", b"x"))
 
 
@@ -428,7 +427,6 @@ def test_a_crash_at_any_step_of_a_run_does_no_harm(seed: int) -> None:
             home.recovery_point = recovery_point if part % 2 else 0
             home.power_failure(random.Random(step * WRECKS + part))
             check(home, expected, original)
-            home.log.request_sync()
             clean(home)
             check(home, expected, original)
             assert not [name for name in home.names() if name.endswith((".cleaned", ".swap"))]

@@ -208,7 +208,7 @@ def test_what_is_not_synced_stays_open_and_a_file_that_cannot_be_opened_is_a_fai
     home.worker.run()
     assert home.log.high_watermark == 2 and not home.log.failed
     home.log.release_idle()
-    home.log.request_sync()
+    home.log._commit.request()
     home.worker.run()
     assert home.log.failed
 
