@@ -66,17 +66,11 @@ def write_stream(
     DataStreamWriter.outputMode: append, update or complete.
     """
     from fencepost.spark.sink.active import refuse_running
-    from fencepost.spark.sink.inherited import target_of
+    from fencepost.spark.sink.inherited import choose, sources_of
 
     environment.adopt(df.sparkSession)
-    target = target_of(df, pipeline, bootstrap_servers)
-    function = batch_writer(
-        pipeline=target.pipeline,
-        bootstrap_servers=target.bootstrap_servers,
-        topic=topic,
-        transform=transform,
-        options=options,
-    )
+    name, servers = choose(pipeline, bootstrap_servers, sources_of(df))
+    function = batch_writer(pipeline=name, bootstrap_servers=servers, topic=topic, transform=transform, options=options)
     if transform is None:
         df = function.prepare(df)
     writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint).outputMode(output_mode)

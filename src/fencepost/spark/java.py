@@ -49,7 +49,6 @@ class JavaNotFound(FencepostError):
 class Java:
     executable: Path
     major: int  #: 17 for 17.0.15
-    found_in: str  #: for messages
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -67,7 +66,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
     for executable, found_in in _candidates(environment):
         major = version_of(executable)
         if major is not None and major >= OLDEST_JAVA:
-            return Java(executable, major, found_in)
+            return Java(executable, major)
         refused.append(f"{found_in}: {executable} is {'not Java' if major is None else f'Java {major}'}")
     looked = "; ".join(refused) or "JAVA_HOME is not set, and there is no java in the PATH"
     raise JavaNotFound(

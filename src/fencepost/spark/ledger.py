@@ -104,7 +104,7 @@ class LedgerEntry:
         if self.in_checkpoint is not None:
             fields["in_checkpoint"] = sorted(kind.value for kind in self.in_checkpoint)
         if self.ahead:
-            fields["ahead"] = _ahead_as_dict(self.ahead)
+            fields["ahead"] = positions_as_dict({where: sorted(reached) for where, reached in self.ahead.items()})
         if self.is_unfinished:
             fields["unfinished"] = True
         if self.failed is not None:
@@ -145,13 +145,6 @@ def _changelog(given: Any) -> ChangelogEntry:
         return ChangelogEntry(given)
     named = {"topic": given["topic"]} if "topic" in given else {}
     return ChangelogEntry(int(given["partitions"]), parse_identities(named).get("topic"))
-
-
-def _ahead_as_dict(ahead: Mapping[TopicPartition, Reached]) -> dict[str, dict[str, list[int]]]:
-    topics: dict[str, dict[str, list[int]]] = {}
-    for (topic, partition), reached in sorted(ahead.items()):
-        topics.setdefault(topic, {})[str(partition)] = sorted(reached)
-    return topics
 
 
 def _parse_ahead(given: Any) -> dict[TopicPartition, Reached]:

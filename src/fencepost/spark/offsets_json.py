@@ -14,7 +14,7 @@ Invariant: equal positions give equal text, because Spark compares texts.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fencepost.errors import Malformed
 from fencepost.spark.topic_identity import Identities, identities_as_dict, parse_identities
@@ -24,6 +24,7 @@ START_KEY, IDS_KEY, REPLACED_KEY, SKIPPED_KEY = "@from", "@ids", "@replaced", "@
 EXAMPLE = '{"topic": {"0": 23, "1": 45}}'
 
 Positions = dict[TopicPartition, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def parse_numbers(given: str | Mapping[str, Any], example: str = EXAMPLE) -> Pos
     return found
 
 
-def positions_as_dict(positions: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    topics: dict[str, dict[str, int]] = {}
+def positions_as_dict(positions: Mapping[TopicPartition, T]) -> dict[str, dict[str, T]]:
+    topics: dict[str, dict[str, T]] = {}
     for (topic, partition), number in sorted(positions.items()):
         topics.setdefault(topic, {})[str(partition)] = number
     return topics

@@ -8,11 +8,11 @@ nearest name.
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
-from fencepost.spark.kafka_settings import CLIENT, CONSUMER, PRODUCER, REFUSED, REFUSED_PREFIXES
+from fencepost.spark.kafka_settings import KNOWN, REFUSED, REFUSED_PREFIXES
 
 PREFIX = "kafka."
 BOOTSTRAP = "kafka.bootstrap.servers"
@@ -53,6 +53,13 @@ class Options:
             raise ConfigError(f"option {name!r} must be true or false, not {value!r}")
         return value.lower() == "true"
 
+    def one_of(self, name: str, default: str, words: Sequence[str]) -> str:
+        """One of `words`, which are in lower case."""
+        word = self.text(name) or default
+        if word.lower() not in words:
+            raise ConfigError(f"option {name!r} must be one of {', '.join(words)}, not {word!r}")
+        return word.lower()
+
     def duration_ms(self, name: str, default_ms: int) -> int:
         """As Spark writes them: 15m, 30s, 500ms, `15 minutes`; a bare number is milliseconds."""
         value = self.text(name)
@@ -81,9 +88,8 @@ class Options:
                 raise ConfigError(f"{what} has no option {capitalized(typed, spelled)!r}{hint(name, spelled)}")
 
 
-def client_settings(options: Options | Mapping[str, str]) -> ClientSettings:
+def client_settings(options: Options) -> ClientSettings:
     """The client's settings from `kafka.bootstrap.servers` and other `kafka.*` options."""
-    options = options if isinstance(options, Options) else Options(options)
     if not options.text(BOOTSTRAP):
         raise ConfigError(f"option {BOOTSTRAP!r} must be specified: one or more HOST:PORT, separated by commas")
     return ClientSettings.parse(options.kafka())
@@ -124,6 +130,6 @@ def _check_kafka(name: str, value: str, typed: str) -> None:
     for prefix, reason in REFUSED_PREFIXES.items():
         if name.startswith(prefix):
             raise ConfigError(f"option {typed!r} is not supported: {reason}")
-    known = {setting: f"{PREFIX}{setting}" for setting in CLIENT | CONSUMER | PRODUCER}
+    known = {setting: f"{PREFIX}{setting}" for setting in KNOWN}
     if name not in known:
         raise ConfigError(f"option {typed!r}: Kafka has no such setting{hint(name, known)}")

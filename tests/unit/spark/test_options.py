@@ -2,11 +2,17 @@
 
 import pytest
 
+from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
-from fencepost.spark import kafka_settings
-from fencepost.spark.options import Options, client_settings
+from fencepost.spark import options
+from fencepost.spark.kafka_settings import KNOWN, REFUSED
+from fencepost.spark.options import Options
 
 SERVERS = {"kafka.bootstrap.servers": "a:1,b:2"}
+
+
+def client_settings(given: dict[str, str]) -> ClientSettings:
+    return options.client_settings(Options(given))
 
 
 def test_client_settings_come_from_kafka_options_in_any_case():
@@ -49,14 +55,12 @@ def test_only_plaintext_can_be_spoken():
 
 
 def test_settings_that_change_nothing_here_are_accepted():
-    every = kafka_settings.CLIENT | kafka_settings.CONSUMER | kafka_settings.PRODUCER
-    given = {f"kafka.{name}": "5" for name in every - {"security.protocol", "bootstrap.servers"}}
+    given = {f"kafka.{name}": "5" for name in KNOWN - {"security.protocol", "bootstrap.servers"}}
     assert client_settings({**SERVERS, **given}).request_timeout_ms == 5
 
 
 def test_no_setting_is_both_taken_and_refused():
-    every = kafka_settings.CLIENT | kafka_settings.CONSUMER | kafka_settings.PRODUCER
-    assert not every & set(kafka_settings.REFUSED)
+    assert not KNOWN & set(REFUSED)
 
 
 def test_a_setting_that_does_not_exist_gets_the_nearest_name():
@@ -67,9 +71,9 @@ def test_a_setting_that_does_not_exist_gets_the_nearest_name():
 
 
 def test_an_unknown_option_gets_the_nearest_name():
-    options = Options({"startingOffset": "earliest", **SERVERS})
+    given = Options({"startingOffset": "earliest", **SERVERS})
     with pytest.raises(ConfigError, match="the source has no option 'startingOffset'; did you mean 'startingOffsets'"):
-        options.refuse_unknown(["startingOffsets", "subscribe"], "the source")
+        given.refuse_unknown(["startingOffsets", "subscribe"], "the source")
     Options({"SUBSCRIBE": "t", **SERVERS}).refuse_unknown(["startingOffsets", "subscribe"], "the source")
 
 
@@ -96,16 +100,16 @@ def test_what_was_typed_is_shown_as_it_was_typed():
         Options({"yes": "Maybe"}).flag("yes", True)
 
 
-def test_numbers_flags_and_durations_are_checked():
-    options = Options({"n": " 7 ", "zero": "0", "word": "x", "yes": "TRUE"})
-    assert (options.integer("N"), options.integer("missing")) == (7, None)
-    assert (options.flag("yes", False), options.flag("missing", True)) == (True, True)
+def test_numbers_and_flags_are_checked():
+    given = Options({"n": " 7 ", "zero": "0", "word": "x", "yes": "TRUE"})
+    assert (given.integer("N"), given.integer("missing")) == (7, None)
+    assert (given.flag("yes", False), given.flag("missing", True)) == (True, True)
     with pytest.raises(ConfigError, match="'zero' must be a whole number of at least 1"):
-        options.integer("zero")
+        given.integer("zero")
     with pytest.raises(ConfigError, match="'word' must be a whole number"):
-        options.integer("word")
+        given.integer("word")
     with pytest.raises(ConfigError, match="'word' must be true or false"):
-        options.flag("word", True)
+        given.flag("word", True)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@
 `steps`          the numbered steps of a batch, for tests that kill the driver at each
 `settings`       the sink's arguments and options
 `progress`       what has been committed, for users and listeners
-`plain`          a batch query's DataFrame in one transaction; `batch_ids` are its default transactional ids
+`plain`          a batch query's DataFrame in one transaction, and its default transactional ids
 `save`           the same through Spark's standard writer API
 ===============  =====================================================================================================
 """

@@ -6,7 +6,6 @@ without running the user's code again.
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from fencepost.errors import ConfigError
@@ -38,9 +37,7 @@ class Batch:
         self._found = self._pipeline.begin_batch(self.df, self.batch_id)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         found, self._found = self._found, None
         if found is not None:
             self._pipeline.end_batch(self, found, has_failed=kind is not None)

@@ -6,7 +6,6 @@ refused its permit, and Spark waits for the first.
 
 import threading
 import uuid
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ class JobDeadline:
         self._context.addJobTag(self._tag)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._context.removeJobTag(self._tag)

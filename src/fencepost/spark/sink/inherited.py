@@ -25,12 +25,6 @@ NAMES = ("pipeline", "kafka.group.id")
 
 
 @dataclass(frozen=True, slots=True)
-class SinkTarget:
-    pipeline: str
-    bootstrap_servers: str
-
-
-@dataclass(frozen=True, slots=True)
 class SourceSaid:
     """The options of one `fencepost` source."""
 
@@ -39,13 +33,11 @@ class SourceSaid:
     servers: str | None = None
 
 
-def target_of(df: "DataFrame", pipeline: str | None, bootstrap_servers: str | None) -> SinkTarget:
-    """The arguments if given, else the options of the sources of `df`. ConfigError if there are none or they differ."""
-    return choose(pipeline, bootstrap_servers, sources_of(df))
+def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequence[SourceSaid]) -> tuple[str, str]:
+    """The sink's pipeline and cluster: the arguments if given, else the options of the sources. Pure.
 
-
-def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequence[SourceSaid]) -> SinkTarget:
-    """Pure."""
+    Raises ConfigError if there are none or they differ.
+    """
     if pipeline is not None:
         check_pipeline(pipeline, sources)
         name = pipeline
@@ -54,7 +46,7 @@ def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequenc
     if bootstrap_servers is None:
         servers = {_addresses(said.servers): said.servers for said in sources if said.servers}
         bootstrap_servers = _only("bootstrap_servers", sorted(servers.values()), f"option {BOOTSTRAP!r}")
-    return SinkTarget(name, bootstrap_servers)
+    return name, bootstrap_servers
 
 
 def check_pipeline(pipeline: str, sources: Sequence[SourceSaid]) -> None:

@@ -109,11 +109,6 @@ def running_query(session: "SparkSession", query_id: str) -> Any | None:
     return query if query is not None and query.isActive() else None
 
 
-def is_stopping(df: "DataFrame", batch: MicroBatch) -> bool:
-    """Whether the query is being stopped. If so, that is why its batch fails."""
-    return not is_running(df, batch.query_id)
-
-
 def _query(session: Any, query_id: str) -> Any:
     from py4j.java_gateway import JavaClass
 

@@ -218,7 +218,7 @@ class Pipeline:
             except Exception as raised:
                 error = self._cause(raised)
                 aborted += self._undo(batch, error)
-                if microbatch.is_stopping(df, batch):
+                if not microbatch.is_running(df, batch.query_id):  # it is being stopped
                     self.close()
                     raise QueryStopped(STOPPED) from None
                 if not isinstance(error, AGAIN):

@@ -2,10 +2,13 @@
 
 A batch query has no offsets to commit, so running it twice writes it twice. Readers still never see a part of it. With
 a transactional id of the user's, a rerun after a crash aborts at once what the first run left open. Otherwise readers
-wait for the transaction timeout. Without one, the write borrows an id of this process (`batch_ids`).
+wait for the transaction timeout. Without one, the write borrows an id of this process (`BatchIds`).
 """
 
 import contextlib
+import os
+import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,10 +16,9 @@ from typing import TYPE_CHECKING
 from fencepost.client.cluster import Cluster
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
-from fencepost.spark.sink.batch_ids import ids
 from fencepost.spark.sink.jobs import WriteJob, select_columns
 from fencepost.spark.sink.opening import Opening
-from fencepost.spark.sink.settings import SinkSettings
+from fencepost.spark.sink.settings import PREFIX, SinkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +30,43 @@ class WriteSummary:
     bytes: int
 
 
+class BatchIds:
+    """Transactional ids for writes without one: only as many as an application uses at a time.
+
+    A cluster remembers a transactional id for a week (`transactional.id.expiration.ms`), so a new id for each write
+    would fill its memory. An id is `fencepost-batch-<application>-<process>-<slot>`, and slots are reused. The
+    application id is for people who list the cluster's ids. The random process number makes the id unique: two local
+    Sparks that start in the same millisecond have the same application id.
+
+    Invariant: an id is used by one write at a time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = (0, "")  #: pid and random number; a forked process draws its own number
+        self._taken: dict[str, set[int]] = {}  #: slots, by application
+
+    @contextlib.contextmanager
+    def lend(self, application: str) -> Iterator[str]:
+        """An id that no other write uses until the end of the block."""
+        with self._lock:
+            if self._process[0] != os.getpid():
+                self._process, self._taken = (os.getpid(), uuid.uuid4().hex[:12]), {}
+            taken = self._taken.setdefault(application, set())
+            slot = next(number for number in range(len(taken) + 1) if number not in taken)
+            taken.add(slot)
+            name = f"{PREFIX}batch-{application}-{self._process[1]}-{slot}"
+        try:
+            yield name
+        finally:
+            with self._lock:
+                taken.discard(slot)
+
+
+#: This process's.
+ids = BatchIds()
+
+
 def write_plain(
     df: "DataFrame",
     bootstrap_servers: str,
@@ -35,23 +74,17 @@ def write_plain(
     transactional_id: str | None,
     options: Mapping[str, object] | None,
 ) -> WriteSummary:
-    if transactional_id is not None:
-        return _write(df, bootstrap_servers, topic, transactional_id, options)
-    with ids.lend(df.sparkSession.sparkContext.applicationId) as name:
-        return _write(df, bootstrap_servers, topic, name, options)
-
-
-def _write(
-    df: "DataFrame", bootstrap_servers: str, topic: str | None, name: str, options: Mapping[str, object] | None
-) -> WriteSummary:
-    settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
-    rows = select_columns(df, settings.topic)
-    with (
-        Cluster(settings.client) as cluster,
-        contextlib.closing(WriteJob(df.sparkSession, settings, cluster)) as job,
-        plain_transaction(cluster, name, settings) as transaction,
-    ):
-        written = job.run(rows, None, Opening(transaction))
+    application = df.sparkSession.sparkContext.applicationId
+    lent = ids.lend(application) if transactional_id is None else contextlib.nullcontext(transactional_id)
+    with lent as name:
+        settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
+        rows = select_columns(df, settings.topic)
+        with (
+            Cluster(settings.client) as cluster,
+            contextlib.closing(WriteJob(df.sparkSession, settings, cluster)) as job,
+            plain_transaction(cluster, name, settings) as transaction,
+        ):
+            written = job.run(rows, None, Opening(transaction))
     return WriteSummary(written.records, written.bytes)
 
 

@@ -18,6 +18,8 @@ BATCH_BYTES_MIN = 1024
 #: The driver may write a batch of up to this many input records (`small`).
 DEFAULT_SMALL_BATCH = 10_000
 DEFAULT_ATTEMPTS = 5
+CODECS = [codec.name.lower() for codec in Compression]
+PROTOCOLS = {"auto": None, "1": TransactionProtocol.V1, "2": TransactionProtocol.V2}
 
 OPTIONS = (
     "topic",
@@ -77,12 +79,12 @@ class SinkSettings:
             pipeline=pipeline,
             client=client_settings(found),
             topic=topic or found.text("topic"),
-            compression=_compression(kafka.get("compression.type", "none")),
-            batch_bytes=_number(kafka, "batch.size", DEFAULT_BATCH_BYTES, lowest=BATCH_BYTES_MIN),
-            transaction_timeout_ms=_number(kafka, "transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS),
+            compression=Compression[found.one_of("kafka.compression.type", "none", CODECS).upper()],
+            batch_bytes=_or(found.integer("kafka.batch.size", lowest=BATCH_BYTES_MIN), DEFAULT_BATCH_BYTES),
+            transaction_timeout_ms=_or(found.integer("kafka.transaction.timeout.ms"), DEFAULT_TRANSACTION_TIMEOUT_MS),
             small_batch_records=_or(found.integer("smallBatchRecords", lowest=0), DEFAULT_SMALL_BATCH),
             attempts_max=_or(found.integer("maxAttempts"), DEFAULT_ATTEMPTS),
-            protocol=_protocol(found.text("transactionProtocol")),
+            protocol=PROTOCOLS[found.one_of("transactionProtocol", "auto", [*PROTOCOLS])],
             permit_host=found.text("permitHost"),
             permit_port=_or(found.integer("permitPort", lowest=0), 0),
             state_directory=found.text("stateDirectory") or default_directory(),
@@ -92,26 +94,3 @@ class SinkSettings:
 
 def _or(value: int | None, default: int) -> int:
     return default if value is None else value
-
-
-def _number(kafka: Mapping[str, str], name: str, default: int, lowest: int = 1) -> int:
-    text = kafka.get(name, str(default)).strip()
-    if not text.isdecimal() or int(text) < lowest:
-        raise ConfigError(f"option 'kafka.{name}' must be a whole number of at least {lowest}, not {text!r}")
-    return int(text)
-
-
-def _compression(name: str) -> Compression:
-    try:
-        return Compression[name.strip().upper()]
-    except KeyError:
-        known = ", ".join(codec.name.lower() for codec in Compression)
-        raise ConfigError(f"option 'kafka.compression.type' must be one of {known}, not {name!r}") from None
-
-
-def _protocol(text: str | None) -> TransactionProtocol | None:
-    if text is None or text.lower() == "auto":
-        return None
-    if text not in ("1", "2"):
-        raise ConfigError(f"option 'transactionProtocol' must be auto, 1 or 2, not {text!r}")
-    return TransactionProtocol(int(text))

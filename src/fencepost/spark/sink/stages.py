@@ -57,16 +57,8 @@ class WriterReport(NamedTuple):
     text: str = ""  #: of FAILED: the error's message; of MARKERS: the markers
 
 
-REPORT_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("topic", pa.string()),
-        ("records", pa.int64()),
-        ("bytes", pa.int64()),
-        ("error", pa.string()),
-        ("text", pa.string()),
-    ]
-)
+_ARROW_TYPES = {str: pa.string(), int: pa.int64()}
+REPORT_SCHEMA = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in WriterReport.__annotations__.items()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@
 
     data_source.py   the entry point for Spark: schema, readers
     read_options.py  options, under the names and with the defaults of Spark's Kafka source
-    positions.py     which partitions there are, and where reading begins and ends in them
+    positions.py     which partitions there are, and where reading begins and ends in them; a batch query's ranges
     admission.py     how much the next batch reads (pure)
     splitting.py     ranges of offsets to tasks (pure)
-    batch_plan.py    the ranges of a batch query
     planner.py       a stream's offsets from batch to batch, in the process that Spark keeps for it
     readers.py       Spark's interfaces over the above, and the reading itself, in the workers
     lag.py           how far a query is behind its topics

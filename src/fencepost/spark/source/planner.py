@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fencepost.client.cluster import Cluster
+from fencepost.client.offsets import earliest, latest
 from fencepost.spark.offsets_json import Positions, SourceOffset, parse_numbers, positions_as_dict
 from fencepost.spark.source.admission import Gate, backlog, limited
 from fencepost.spark.source.positions import (
-    begin_of,
-    end_of,
     high_watermarks,
     replaced_topic,
     require_all,
@@ -52,7 +51,7 @@ class StreamPlanner:
         require_all(self._options, partitions)
         beginning = starting_positions(self._cluster, self._options, partitions)
         found = dict(beginning.positions)
-        begin, end = begin_of(self._cluster, partitions), high_watermarks(self._cluster, partitions)
+        begin, end = earliest(self._cluster, partitions), high_watermarks(self._cluster, partitions)
         skipped: Positions = {}
         for where, offset in beginning.positions.items():
             first, last = begin[where], end[where]
@@ -133,7 +132,7 @@ class StreamPlanner:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _ends(self, partitions: list[TopicPartition]) -> Positions:
-        return end_of(self._cluster, self._options, partitions) if partitions else {}
+        return latest(self._cluster, partitions, self._options.isolation)
 
     def _topics(self, partitions: Iterable[TopicPartition]) -> Identities:
         """The topics' identities, by the last metadata."""
@@ -157,8 +156,7 @@ class StreamPlanner:
 
     def _first_of_new(self, start: Positions, ends: Positions) -> Positions:
         """Partitions that were created after the query began are read from their first record."""
-        new = [where for where in ends if where not in start]
-        found = begin_of(self._cluster, new) if new else {}
+        found = earliest(self._cluster, [where for where in ends if where not in start])
         for where, offset in found.items():
             if offset > 0:
                 self._warn(f"{where} is new, and its first {offset} records were deleted before they were read")
@@ -172,8 +170,7 @@ class StreamPlanner:
             self._warn(f"{names}: gone, perhaps with unread records; the topic was deleted or is no longer subscribed")
         ends = self._not_backwards(begin, ends)
         ahead = [where for where, offset in ends.items() if begin[where] < offset]
-        first = begin_of(self._cluster, ahead) if ahead else {}
-        for where, offset in first.items():
+        for where, offset in earliest(self._cluster, ahead).items():
             if begin[where] < offset:
                 self._warn(
                     f"{where}: the records from offset {begin[where]} to {min(offset, ends[where])} were deleted, by "

@@ -10,18 +10,12 @@ from dataclasses import dataclass, field
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.groups import committed_offsets
-from fencepost.client.offsets import (
-    EARLIEST,
-    LATEST,
-    at_times,
-    earliest,
-    latest,
-    topics_matching,
-)
+from fencepost.client.offsets import EARLIEST, LATEST, at_times, earliest, latest, topics_matching
 from fencepost.client.reading import OnDataLoss
 from fencepost.errors import ConfigError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import Positions
 from fencepost.spark.source.read_options import AtOffsets, AtTimes, Bound, Edge, SourceOptions, WithoutMatch
+from fencepost.spark.source.splitting import OffsetRange
 from fencepost.spark.topic_identity import Identities, Identity, describe, identities, replaced_topics
 from fencepost.wire.terms import Isolation, TopicPartition
 
@@ -75,23 +69,36 @@ def ending_positions(cluster: Cluster, options: SourceOptions, partitions: list[
     return _resolve(cluster, options, options.end, partitions, "ending", Edge.LATEST)
 
 
-def data_loss(options: SourceOptions, what: str) -> str:
-    """What was lost, as text for the log. Raises OffsetsOutOfRange unless failOnDataLoss is false."""
-    if options.on_data_loss is OnDataLoss.FAIL:
-        raise OffsetsOutOfRange(f"{what}. To continue with what is left, set the option failOnDataLoss to false")
-    return f"{what}; continuing with what is left (failOnDataLoss is false)"
+def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
+    """What a batch query reads. Both ends are resolved once, when the query is planned."""
+    partitions = subscribed_partitions(cluster, options)
+    require_all(options, partitions)
+    if not partitions:
+        return []
+    start = starting_positions(cluster, options, partitions).positions
+    end = ending_positions(cluster, options, partitions)
+    first, high = earliest(cluster, partitions), high_watermarks(cluster, partitions)
+    ranges = []
+    for where in partitions:
+        if start[where] >= end[where]:
+            continue
+        begin, until = max(start[where], first[where]), min(end[where], high[where])
+        if (begin, until) != (start[where], end[where]):
+            warn_of_loss(
+                options,
+                f"{where} should be read from offset {start[where]} to {end[where]}, but holds offsets {first[where]} "
+                f"to {high[where]}",
+            )
+        if begin < until:
+            ranges.append(OffsetRange(where, begin, until, cluster.topic(where.topic).id))
+    return ranges
 
 
 def warn_of_loss(options: SourceOptions, what: str) -> None:
-    logger.warning("%s", data_loss(options, what))
-
-
-def begin_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Positions:
-    return earliest(cluster, partitions)
-
-
-def end_of(cluster: Cluster, options: SourceOptions, partitions: Iterable[TopicPartition]) -> Positions:
-    return latest(cluster, partitions, options.isolation)
+    """Log what was lost. Raises OffsetsOutOfRange unless failOnDataLoss is false."""
+    if options.on_data_loss is OnDataLoss.FAIL:
+        raise OffsetsOutOfRange(f"{what}. To continue with what is left, set the option failOnDataLoss to false")
+    logger.warning("%s; continuing with what is left (failOnDataLoss is false)", what)
 
 
 def high_watermarks(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Positions:
@@ -144,7 +151,7 @@ def _fill(cluster: Cluster, options: SourceOptions, wanted: Mapping[TopicPartiti
     """Replace EARLIEST and LATEST by offsets."""
     first = [where for where, offset in wanted.items() if offset == EARLIEST]
     last = [where for where, offset in wanted.items() if offset == LATEST]
-    known = {**(begin_of(cluster, first) if first else {}), **(end_of(cluster, options, last) if last else {})}
+    known = {**earliest(cluster, first), **latest(cluster, last, options.isolation)}
     return {where: known.get(where, offset) for where, offset in wanted.items()}
 
 

@@ -118,26 +118,26 @@ class SourceOptions:
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
     """Raises ConfigError for options that are missing, unknown or contradictory."""
     given.refuse_unknown(KNOWN, "the source 'fencepost'")
-    kafka = given.kafka()
+    client = client_settings(given)
     start, end = _starting(given, kind), _ending(given, kind)
     group = _group(given)
     most, least = _limits(given, kind)
     if start is Edge.COMMITTED and group is None:
         raise ConfigError("startingOffsets = 'committed' needs the group with the offsets: set option 'kafka.group.id'")
     return SourceOptions(
-        client=client_settings(given),
+        client=client,
         subscription=_subscription(given),
         start=start,
         end=end,
-        without_match=WithoutMatch(_one_of(given, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))),
+        without_match=WithoutMatch(given.one_of("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))),
         group=group,
-        without_commit=Edge(_one_of(given, "startingOffsetsIfNone", "earliest", ("earliest", "latest"))),
+        without_commit=Edge(given.one_of("startingOffsetsIfNone", "earliest", ("earliest", "latest"))),
         isolation=_isolation(given),
         on_data_loss=OnDataLoss.FAIL if given.flag("failOnDataLoss", True) else OnDataLoss.SKIP,
         include_headers=given.flag("includeHeaders", False),
         min_partitions=given.integer("minPartitions"),
         max_records_per_partition=given.integer("maxRecordsPerPartition"),
-        fetch_bytes=_fetch_bytes(given, kafka),
+        fetch_bytes=_fetch_bytes(given),
         max_offsets=most,
         min_offsets=least,
         max_delay_ms=given.duration_ms("maxTriggerDelay", DEFAULT_MAX_DELAY_MS),
@@ -289,19 +289,12 @@ def _group(given: Options) -> str | None:
 
 
 def _isolation(given: Options) -> Isolation:
-    word = _one_of(given, "kafka.isolation.level", "read_committed", ("read_committed", "read_uncommitted"))
+    word = given.one_of("kafka.isolation.level", "read_committed", ("read_committed", "read_uncommitted"))
     return Isolation[word.upper()]
 
 
-def _fetch_bytes(given: Options, kafka: dict[str, str]) -> int:
+def _fetch_bytes(given: Options) -> int:
     """The smaller of Kafka's two limits, if given."""
-    names = [name for name in ("fetch.max.bytes", "max.partition.fetch.bytes") if name in kafka]
-    sizes = [given.integer(f"kafka.{name}", lowest=1024) for name in names]
+    names = ("kafka.fetch.max.bytes", "kafka.max.partition.fetch.bytes")
+    sizes = [given.integer(name, lowest=1024) for name in names]
     return min((size for size in sizes if size is not None), default=DEFAULT_FETCH_BYTES)
-
-
-def _one_of(given: Options, name: str, default: str, words: tuple[str, ...]) -> str:
-    word = given.text(name) or default
-    if word.lower() not in words:
-        raise ConfigError(f"option {name!r} must be one of {', '.join(words)}, not {word!r}")
-    return word.lower()

@@ -4,7 +4,6 @@ A reader is pickled into every task, so it holds only its options. Clusters and 
 Every method that Spark calls reports our errors in one line (`plain_errors`).
 """
 
-import logging
 from collections.abc import Iterator
 from typing import Any, Never
 
@@ -22,12 +21,10 @@ from fencepost.errors import FencepostError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import parse
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.source.planner import StreamPlanner
-from fencepost.spark.source.positions import data_loss
+from fencepost.spark.source.positions import batch_ranges, warn_of_loss
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.splitting import OffsetRange, plan_tasks
 from fencepost.spark.workers import cluster_for, patient
-
-logger = logging.getLogger(__name__)
 
 #: One Arrow batch on its way to the JVM.
 ARROW_BATCH_BYTES = 4 << 20
@@ -50,8 +47,6 @@ class BatchReader(DataSourceReader):
 
     @one_line()
     def partitions(self) -> list[InputPartition]:
-        from fencepost.spark.source.batch_plan import batch_ranges
-
         with Cluster(self._options.client) as cluster:
             ranges = batch_ranges(cluster, self._options)
         # Spark takes an empty list for one partition without a value.
@@ -128,26 +123,11 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reason = reason
 
     @one_line()
-    def _refuse(self) -> Never:
+    def _refuse(self, *_given: Any, **_named: Any) -> Never:
         raise self._reason
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        self._refuse()
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        self._refuse()
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        self._refuse()
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._refuse()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        self._refuse()
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        self._refuse()
+    initialOffset = getDefaultReadLimit = latestOffset = prepareForTriggerAvailableNow = _refuse  # noqa: N815
+    partitions = read = _refuse
 
 
 def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:
@@ -182,4 +162,4 @@ def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
             fetch_bytes=options.fetch_bytes,
         )
     except (OffsetsOutOfRange, TopicNotFound) as error:  # a deleted or recreated topic, even with SKIP
-        logger.warning("%s", data_loss(options, str(error)))
+        warn_of_loss(options, str(error))

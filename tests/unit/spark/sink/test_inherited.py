@@ -3,21 +3,21 @@
 import pytest
 
 from fencepost.errors import ConfigError
-from fencepost.spark.sink.inherited import SinkTarget, SourceSaid, choose
+from fencepost.spark.sink.inherited import SourceSaid, choose
 
 SHOP = SourceSaid("shop", servers="a:1")
 
 
 def test_what_is_said_at_the_source_need_not_be_said_again() -> None:
-    assert choose(None, None, [SHOP]) == SinkTarget("shop", "a:1")
-    assert choose("shop", None, [SHOP]) == SinkTarget("shop", "a:1")
-    assert choose(None, "b:2", [SHOP]) == SinkTarget("shop", "b:2"), "the sink may write to another cluster"
+    assert choose(None, None, [SHOP]) == ("shop", "a:1")
+    assert choose("shop", None, [SHOP]) == ("shop", "a:1")
+    assert choose(None, "b:2", [SHOP]) == ("shop", "b:2"), "the sink may write to another cluster"
 
 
 def test_sources_that_agree_are_as_good_as_one() -> None:
     other = SourceSaid("shop", "kafka.group.id", "b:2, a:1")
-    assert choose(None, None, [SourceSaid("shop", servers="a:1,b:2"), other]).pipeline == "shop"
-    assert choose(None, "a:1", [SHOP, SourceSaid(None, servers="b:2")]).pipeline == "shop"
+    assert choose(None, None, [SourceSaid("shop", servers="a:1,b:2"), other])[0] == "shop"
+    assert choose(None, "a:1", [SHOP, SourceSaid(None, servers="b:2")]) == ("shop", "a:1")
 
 
 @pytest.mark.parametrize("option", ["pipeline", "kafka.group.id"])
@@ -45,6 +45,6 @@ def test_what_the_sources_do_not_tell_is_asked_for_by_name(sources: list[SourceS
 
 
 def test_without_a_source_of_ours_both_arguments_do() -> None:
-    assert choose("shop", "a:1", []) == SinkTarget("shop", "a:1")
+    assert choose("shop", "a:1", []) == ("shop", "a:1")
     with pytest.raises(ConfigError, match="give the argument 'bootstrap_servers'"):
         choose("shop", None, [])
