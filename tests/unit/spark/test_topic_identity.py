@@ -17,35 +17,22 @@ from fencepost.wire.codec import NULL_UUID
 OLD, NEW = "9vNo6AXTTDaBjM2LZOr3jg", "AAAAAAAAAAAAAAAAAAAAAg"
 
 
-@pytest.mark.parametrize(
-    ("was", "now", "other"),
-    [
-        (OLD, OLD, False),
-        (OLD, NEW, True),
-        (OLD, None, False),
-        (None, NEW, False),
-        ({0: 4, 1: 2}, {0: 4, 1: 3}, False),
-        ({0: 4, 1: 2}, {0: 4, 1: 0}, True),
-        ({0: 4}, {0: 4, 1: 0}, False),
-        ({0: 4, 1: 2}, {0: 4}, False),
-        ({0: 4}, {0: -1}, False),
-        ({0: 4}, NEW, False),
-        (OLD, {0: 0}, False),
-    ],
-    ids=[
-        "the same id",
-        "another id",
-        "nothing is known now",
-        "nothing was known",
-        "epochs that grew",
-        "an epoch that fell",
-        "a new partition",
-        "a partition without news",
-        "an epoch that the cluster does not tell",
-        "a cluster that has been upgraded",
-        "a cluster that has been downgraded",
-    ],
-)
+PAIRS: dict[str, tuple[Identity | None, Identity | None, bool]] = {
+    "the same id": (OLD, OLD, False),
+    "another id": (OLD, NEW, True),
+    "nothing is known now": (OLD, None, False),
+    "nothing was known": (None, NEW, False),
+    "epochs that grew": ({0: 4, 1: 2}, {0: 4, 1: 3}, False),
+    "an epoch that fell": ({0: 4, 1: 2}, {0: 4, 1: 0}, True),
+    "a new partition": ({0: 4}, {0: 4, 1: 0}, False),
+    "a partition without news": ({0: 4, 1: 2}, {0: 4}, False),
+    "an epoch that the cluster does not tell": ({0: 4}, {0: -1}, False),
+    "a cluster that has been upgraded": ({0: 4}, NEW, False),
+    "a cluster that has been downgraded": (OLD, {0: 0}, False),
+}
+
+
+@pytest.mark.parametrize(("was", "now", "other"), PAIRS.values(), ids=PAIRS)
 def test_two_topics_are_others_only_if_that_is_certain(was: Identity | None, now: Identity | None, other: bool) -> None:
     assert is_other(was, now) is other
 

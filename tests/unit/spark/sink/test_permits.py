@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,17 +22,13 @@ def desk() -> Iterator[PermitDesk]:
     opened.shut()
 
 
-def test_a_permit_carries_the_identity(desk: PermitDesk) -> None:
-    assert ask(desk.open(lambda: IDENTITY), 0, "1.0") == IDENTITY
-    assert desk.close() == 1
-
-
-def test_the_transaction_is_begun_by_the_first_that_asks(desk: PermitDesk) -> None:
+def test_a_permit_carries_the_identity_and_the_first_begins_the_transaction(desk: PermitDesk) -> None:
     begun: list[int] = []
     ticket = desk.open(lambda: begun.append(1) or IDENTITY)
     assert not begun
-    ask(ticket, 0, "1.0")
+    assert ask(ticket, 0, "1.0") == IDENTITY
     assert begun
+    assert desk.close() == 1
 
 
 def test_a_transaction_that_takes_long_to_begin_is_waited_for(
@@ -54,35 +51,25 @@ def test_a_writer_that_is_started_again_may_not_write(desk: PermitDesk) -> None:
 
 def test_of_many_that_ask_at_once_one_is_told_yes(desk: PermitDesk) -> None:
     ticket = desk.open(lambda: IDENTITY)
-    answers: list[bool] = []
 
-    def try_it(number: int) -> None:
+    def has_permit(number: int) -> bool:
         try:
-            ask(ticket, 0, str(number))
-            answers.append(True)
+            return ask(ticket, 0, str(number)) == IDENTITY
         except WriteFailed:
-            answers.append(False)
+            return False
 
-    threads = [threading.Thread(target=try_it, args=(number,)) for number in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answers) == [False] * 15 + [True]
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(has_permit, range(16))) == 1
 
 
-def test_after_the_attempt_nobody_may_write(desk: PermitDesk) -> None:
+def test_after_its_attempt_a_writer_gets_no_permit_nor_in_the_next_attempt(desk: PermitDesk) -> None:
     ticket = desk.open(lambda: IDENTITY)
     desk.close()
     with pytest.raises(WriteFailed, match="attempt at the batch is over"):
         ask(ticket, 0, "1.0")
-
-
-def test_a_ticket_of_an_earlier_attempt_is_worth_nothing_in_the_next(desk: PermitDesk) -> None:
-    old = desk.open(lambda: IDENTITY)
     desk.open(lambda: IDENTITY)
     with pytest.raises(WriteFailed, match="is over"):
-        ask(old, 0, "1.0")
+        ask(ticket, 0, "1.0")
     assert desk.close() == 0
 
 

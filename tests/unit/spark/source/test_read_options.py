@@ -17,7 +17,8 @@ from fencepost.spark.source.read_options import (
 )
 from fencepost.wire.terms import Isolation, TopicPartition
 
-BASE = {"kafka.bootstrap.servers": "host:1", "subscribe": "t"}
+SERVERS = {"kafka.bootstrap.servers": "host:1"}
+BASE = {**SERVERS, "subscribe": "t"}
 
 
 def stream(**given: object) -> SourceOptions:
@@ -30,20 +31,13 @@ def batch(**given: object) -> SourceOptions:
 
 def test_defaults_are_sparks_except_for_the_isolation_and_the_size_of_batches():
     found = stream()
-    assert found.start is Edge.LATEST
-    assert batch().start is Edge.EARLIEST
-    assert batch().end is Edge.LATEST
+    assert (found.start, batch().start, batch().end) == (Edge.LATEST, Edge.EARLIEST, Edge.LATEST)
+    assert (found.without_commit, found.without_match) == (Edge.EARLIEST, WithoutMatch.ERROR)
     assert found.on_data_loss is OnDataLoss.FAIL
     assert found.isolation is Isolation.READ_COMMITTED
     assert (found.max_offsets, found.min_offsets, found.max_delay_ms) == (1_000_000, None, 15 * 60_000)
     assert batch().max_offsets is None
     assert not found.include_headers
-
-
-def test_uncommitted_records_are_read_on_request():
-    assert stream(**{"kafka.isolation.level": "read_uncommitted"}).isolation is Isolation.READ_UNCOMMITTED
-    with pytest.raises(ConfigError, match=r"kafka\.isolation\.level"):
-        stream(**{"kafka.isolation.level": "serializable"})
 
 
 @pytest.mark.parametrize(
@@ -63,12 +57,12 @@ def test_uncommitted_records_are_read_on_request():
 )
 def test_exactly_one_way_to_say_what_to_read(given, message):
     with pytest.raises(ConfigError, match=message):
-        parse_options(Options({"kafka.bootstrap.servers": "host:1", **given}), ReadKind.STREAM)
+        parse_options(Options({**SERVERS, **given}), ReadKind.STREAM)
 
 
 def test_topics_and_partitions_are_lists():
     assert stream(subscribe=" b, a ,b,").subscription.topics == ("a", "b")
-    given = {"kafka.bootstrap.servers": "host:1", "assign": '{"t": [2, 0], "s": [1]}'}
+    given = {**SERVERS, "assign": '{"t": [2, 0], "s": [1]}'}
     assigned = parse_options(Options(given), ReadKind.BATCH).subscription.assigned
     assert assigned == (TopicPartition("s", 1), TopicPartition("t", 0), TopicPartition("t", 2))
 
@@ -85,38 +79,6 @@ def test_a_time_for_all_goes_before_times_and_those_before_offsets():
 def test_offsets_may_be_given_for_each_partition():
     found = stream(startingOffsets='{"t": {"0": 5, "1": -1, "2": -2}}').start
     assert found == AtOffsets({TopicPartition("t", 0): 5, TopicPartition("t", 1): -1, TopicPartition("t", 2): -2})
-    for text in ('{"t": {"0": -3}}', '{"t": 1}', "{", "first", ""):
-        with pytest.raises(ConfigError, match="'startingOffsets'"):
-            stream(startingOffsets=text)
-
-
-@pytest.mark.parametrize("given", ["latest", '{"t": {"0": -1}}'])
-def test_a_batch_cannot_begin_at_the_end(given):
-    with pytest.raises(ConfigError, match="starting offset can't be latest for batch queries on Kafka"):
-        batch(startingOffsets=given)
-
-
-@pytest.mark.parametrize("given", ["earliest", '{"t": {"0": -2}}'])
-def test_a_batch_cannot_end_at_the_beginning(given):
-    with pytest.raises(ConfigError, match="ending offset can't be earliest for batch queries on Kafka"):
-        batch(endingOffsets=given)
-
-
-@pytest.mark.parametrize("name", ["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"])
-def test_a_stream_has_no_end(name):
-    with pytest.raises(ConfigError, match="ending offset not valid in streaming queries"):
-        stream(**{name: "latest"})
-
-
-def test_committed_needs_a_group():
-    with pytest.raises(ConfigError, match=r"kafka\.group\.id"):
-        stream(startingOffsets="committed")
-    assert stream(startingOffsets="Committed", **{"kafka.group.id": "g"}).group == "g"
-    assert stream(startingOffsets="committed", pipeline="p").group == "p"
-    with pytest.raises(ConfigError, match="mean the same"):
-        stream(pipeline="p", **{"kafka.group.id": "g"})
-    with pytest.raises(ConfigError, match="'endingOffsets' must be one of earliest, latest"):
-        batch(endingOffsets="committed")
 
 
 def test_a_stream_of_a_pipeline_goes_on_where_the_pipeline_stopped():
@@ -126,58 +88,67 @@ def test_a_stream_of_a_pipeline_goes_on_where_the_pipeline_stopped():
     assert stream(**{"kafka.group.id": "g"}).start is Edge.LATEST
     assert stream(pipeline=" ").start is Edge.LATEST
     assert batch(pipeline="p").start is Edge.EARLIEST
+    assert stream(startingOffsets="Committed", **{"kafka.group.id": "g"}).group == "g"
+    assert stream(startingOffsets="committed", pipeline="p").group == "p"
+
+
+def test_other_options_have_sparks_or_kafkas_names():
+    assert stream(**{"kafka.isolation.level": "read_uncommitted"}).isolation is Isolation.READ_UNCOMMITTED
+    assert stream(startingOffsetsIfNone="latest").without_commit is Edge.LATEST
+    assert stream(startingOffsetsByTimestampStrategy="latest").without_match is WithoutMatch.LATEST
+    found = stream(minOffsetsPerTrigger=5, maxOffsetsPerTrigger=5, maxTriggerDelay="30s")
+    assert (found.min_offsets, found.max_offsets, found.max_delay_ms) == (5, 5, 30_000)
+    assert stream(minOffsetsPerTrigger=2_000_000).max_offsets == 2_000_000
+    assert stream(**{"kafka.max.partition.fetch.bytes": 5000, "kafka.fetch.max.bytes": 70000}).fetch_bytes == 5000
+
+
+def test_options_of_sparks_source_without_effect_here_are_accepted():
+    assert stream(groupIdPrefix="x", **{"kafkaConsumer.pollTimeoutMs": 5, "fetchOffset.numRetries": 3})
+
+
+NOT_LATEST = "starting offset can't be latest for batch queries on Kafka"
+NOT_EARLIEST = "ending offset can't be earliest for batch queries on Kafka"
+NO_END = "ending offset not valid in streaming queries"
+
+
+@pytest.mark.parametrize(
+    ("parse", "given", "message"),
+    [
+        *((stream, {"startingOffsets": text}, "'startingOffsets'") for text in ('{"t": {"0": -3}}', '{"t": 1}', "{")),
+        *((stream, {"startingOffsets": text}, "'startingOffsets'") for text in ("first", "")),
+        *((batch, {"startingOffsets": text}, NOT_LATEST) for text in ("latest", '{"t": {"0": -1}}')),
+        *((batch, {"endingOffsets": text}, NOT_EARLIEST) for text in ("earliest", '{"t": {"0": -2}}')),
+        *((stream, {f"ending{what}": "latest"}, NO_END) for what in ("Offsets", "OffsetsByTimestamp", "Timestamp")),
+        (batch, {"endingOffsets": "committed"}, "'endingOffsets' must be one of earliest, latest"),
+        (stream, {"startingOffsets": "committed"}, r"kafka\.group\.id"),
+        (stream, {"pipeline": "p", "kafka.group.id": "g"}, "mean the same"),
+        (stream, {"startingOffsetsIfNone": "committed"}, "startingOffsetsIfNone"),
+        (stream, {"kafka.isolation.level": "serializable"}, r"kafka\.isolation\.level"),
+        (stream, {"minOffsetsPerTrigger": 6, "maxOffsetsPerTrigger": 5}, r"minOffsetsPerTrigger \(6\) must be less"),
+        (stream, {"maxOffsetsPerTrigger": 0}, "'maxOffsetsPerTrigger' must be a whole number of at least 1"),
+        (stream, {"minOffsetsPerTrigger": 0}, "'minOffsetsPerTrigger' must be a whole number of at least 1"),
+        (stream, {"minPartitions": 0}, "'minPartitions' must be a whole number of at least 1"),
+    ],
+)
+def test_an_impossible_option_is_refused_with_its_name(parse, given, message):
+    with pytest.raises(ConfigError, match=message):
+        parse(**given)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"startingOffset": "earliest"}, "did you mean 'startingOffsets'"),
+        ({"startingOffset": "earliest"}, "no option 'startingOffset'; did you mean 'startingOffsets'"),
         ({"failOnDataLoss": "Perhaps"}, "not 'Perhaps'"),
         ({"kafka.ssl.protocol": "x"}, "not supported"),
         ({"assign": "{}"}, "only one of"),
     ],
 )
-def test_what_is_wrong_in_batches_and_streams_alike_is_found_before_it_is_known_which(given, said):
+def test_an_error_of_both_batches_and_streams_is_found_before_it_is_known_which(given, said):
     with pytest.raises(ConfigError, match=said):
         check_options(Options({**BASE, **given}))
 
 
 @pytest.mark.parametrize("given", [{"endingOffsets": "latest"}, {"startingOffsets": "latest"}, {}])
-def test_what_is_right_in_one_of_them_is_left_to_it(given):
+def test_options_that_are_right_for_one_of_them_are_accepted_until_then(given):
     check_options(Options({**BASE, **given}))
-
-
-def test_where_to_begin_without_a_commit_or_a_match_can_be_said():
-    assert stream().without_commit is Edge.EARLIEST
-    assert stream(startingOffsetsIfNone="latest").without_commit is Edge.LATEST
-    assert stream().without_match is WithoutMatch.ERROR
-    assert stream(startingOffsetsByTimestampStrategy="latest").without_match is WithoutMatch.LATEST
-    with pytest.raises(ConfigError, match="startingOffsetsIfNone"):
-        stream(startingOffsetsIfNone="committed")
-
-
-def test_the_least_is_not_more_than_the_most():
-    found = stream(minOffsetsPerTrigger=5, maxOffsetsPerTrigger=5, maxTriggerDelay="30s")
-    assert (found.min_offsets, found.max_offsets, found.max_delay_ms) == (5, 5, 30_000)
-    with pytest.raises(ConfigError, match=r"minOffsetsPerTrigger \(6\) must be less than or equal"):
-        stream(minOffsetsPerTrigger=6, maxOffsetsPerTrigger=5)
-    assert stream(minOffsetsPerTrigger=2_000_000).max_offsets == 2_000_000
-
-
-@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "minPartitions"])
-def test_limits_are_positive(name):
-    with pytest.raises(ConfigError, match=f"'{name}' must be a whole number of at least 1"):
-        stream(**{name: 0})
-
-
-def test_options_of_sparks_source_that_mean_nothing_here_are_taken():
-    assert stream(groupIdPrefix="x", **{"kafkaConsumer.pollTimeoutMs": 5, "fetchOffset.numRetries": 3})
-
-
-def test_an_unknown_option_is_a_typing_error():
-    with pytest.raises(ConfigError, match="no option 'startingOffset'; did you mean 'startingOffsets'"):
-        stream(startingOffset="earliest")
-
-
-def test_the_size_of_a_fetch_is_kafkas():
-    assert stream(**{"kafka.max.partition.fetch.bytes": 5000, "kafka.fetch.max.bytes": 70000}).fetch_bytes == 5000

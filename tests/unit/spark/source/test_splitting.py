@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,38 +16,22 @@ def ranges(*sizes: int) -> list[OffsetRange]:
     return [OffsetRange(TopicPartition("t", index), 10, 10 + size) for index, size in enumerate(sizes)]
 
 
-def sizes(tasks: list[list[OffsetRange]]) -> list[list[int]]:
-    return [[each.size for each in task] for task in tasks]
+TASKS = {
+    "a task for each partition": ((LARGE, 5, LARGE), None, None, [[LARGE], [5], [LARGE]]),
+    "one task for a small batch": ((100, 0, 100, 1), None, None, [[100, 100, 1]]),
+    "no task for empty ranges": ((0, 0), None, None, []),
+    "no task for no ranges": ((), None, None, []),
+    "a minimum of partitions splits large ranges only": ((3000, 10, 1000), 5, None, [[1000]] * 3 + [[10], [1000]]),
+    "a minimum that is met splits nothing": ((50, 10, 20), 3, None, [[50], [10], [20]]),
+    "a maximum of records splits larger ranges": ((25, 10), None, 10, [[8], [8], [9], [10]]),
+    "both limits hold together": ((40,), 8, 20, [[5]] * 8),
+}
 
 
-def test_each_partition_is_a_task():
-    assert sizes(plan_tasks(ranges(LARGE, 5, LARGE))) == [[LARGE], [5], [LARGE]]
-
-
-def test_a_small_batch_is_one_task():
-    assert sizes(plan_tasks(ranges(100, 0, 100, 1))) == [[100, 100, 1]]
-
-
-def test_nothing_to_read_is_no_task():
-    assert plan_tasks(ranges(0, 0)) == []
-    assert plan_tasks([]) == []
-
-
-def test_a_minimum_of_partitions_splits_large_ranges_only():
-    assert sizes(plan_tasks(ranges(3000, 10, 1000), min_partitions=5)) == [[1000], [1000], [1000], [10], [1000]]
-
-
-def test_a_minimum_that_is_met_splits_nothing():
-    assert sizes(plan_tasks(ranges(50, 10, 20), min_partitions=3)) == [[50], [10], [20]]
-
-
-def test_a_maximum_of_records_splits_what_is_larger():
-    assert sizes(plan_tasks(ranges(25, 10), max_records=10)) == [[8], [8], [9], [10]]
-
-
-def test_both_limits_hold_together():
-    found = sizes(plan_tasks(ranges(40), min_partitions=8, max_records=20))
-    assert found == [[5]] * 8
+@pytest.mark.parametrize(("given_sizes", "min_partitions", "max_records", "expected"), TASKS.values(), ids=TASKS)
+def test_ranges_become_tasks(given_sizes, min_partitions, max_records, expected):
+    tasks = plan_tasks(ranges(*given_sizes), min_partitions, max_records)
+    assert [[each.size for each in task] for task in tasks] == expected
 
 
 def test_a_range_is_not_divided_into_empty_parts():
