@@ -109,8 +109,8 @@ def check_checkpoint(batch: MicroBatch, kept: frozenset[InCheckpoint], last: Led
 def checkpoint_lost(batch: MicroBatch, last: LedgerEntry, lost: str) -> str:
     return (
         f"batch {batch.batch_id} of query {batch.query_id} begins with a new checkpoint, but {lost} is only in the old "
-        f"checkpoint, that of query {last.query_id}. Nothing was written. Start with the old checkpoint directory. Or, "
-        "to continue without what it holds, set the sink's option failOnStateLoss to false for one start, or give the "
+        f"checkpoint of query {last.query_id}. Nothing was written. Start with the old checkpoint directory. Or, to "
+        "continue without what it holds, set the sink's option failOnStateLoss to false for one start, or give the "
         "pipeline another name"
     )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SOURCE = "fencepost"
 #: The leaf of an analysed plan that is a streaming source.
 SOURCE_NODE = "StreamingRelationV2"
+NO_CONNECT = "Spark Connect is not supported: the sink runs in the driver and needs its JVM"
 #: The two names of one option.
 NAMES = ("pipeline", "kafka.group.id")
 
@@ -77,7 +78,7 @@ def sources_of(df: "DataFrame") -> list[SourceSaid]:
     """The `fencepost` sources of a streaming DataFrame, in the order of its plan."""
     plan = getattr(df, "_jdf", None)
     if plan is None:
-        raise ConfigError("Spark Connect is not supported: the sink runs in the driver and needs its JVM")
+        raise ConfigError(NO_CONNECT)
     return sources_in(plan.queryExecution().analyzed())
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.errors import BatchRefused, ConfigError, Malformed
 from fencepost.spark.ledger import Reached
 from fencepost.spark.offsets_json import Positions, SourceOffset, parse
-from fencepost.spark.sink.inherited import SourceSaid, each, sources_in
+from fencepost.spark.sink.inherited import NO_CONNECT, SourceSaid, each, sources_in
 from fencepost.spark.topic_identity import Identities, Identity, is_other, replaced_topics
 from fencepost.wire.terms import TopicPartition
 
@@ -49,7 +49,7 @@ def current(df: "DataFrame") -> MicroBatch:
     """The batch that the calling thread's query runs. For use inside `foreachBatch`."""
     session: Any = df.sparkSession
     if not hasattr(session, "_jsparkSession"):
-        raise ConfigError("Spark Connect is not supported: the sink runs in the driver and needs its JVM")
+        raise ConfigError(NO_CONNECT)
     query_id = session.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     if not query_id:
         raise ConfigError(

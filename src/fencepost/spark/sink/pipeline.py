@@ -275,7 +275,7 @@ class Pipeline:
 
     def _amend_ledger(self, entry: LedgerEntry) -> None:
         """In a transaction of its own."""
-        transaction = self._open_transaction()
+        transaction, _ = self._opened()
         transaction.begin()
         self._write_ledger(transaction, entry)
         transaction.commit()
@@ -293,9 +293,7 @@ class Pipeline:
         self, given: Batch, batch: MicroBatch, standing: Standing, writes: Sequence[Write], aborted: int
     ) -> None:
         """Write the batch and commit it. If it raises, nothing is visible, except perhaps after OutcomeUnknown."""
-        transaction, job = self._open_transaction(), self._job
-        if job is None:
-            raise BatchFailed("the pipeline was closed while a batch was under way")
+        transaction, job = self._opened()
         steps.hook(BatchStep.DECIDED, batch.batch_id)
         opening = Opening(transaction, lambda: steps.hook(BatchStep.WRITING, batch.batch_id))
         state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs)
@@ -419,10 +417,10 @@ class Pipeline:
         transaction.init()
         self._transaction = transaction
 
-    def _open_transaction(self) -> SharedTransaction:
-        if self._transaction is None:
+    def _opened(self) -> tuple[SharedTransaction, WriteJob]:
+        if self._transaction is None or self._job is None:
             raise BatchFailed("the pipeline was closed while a batch was under way")
-        return self._transaction
+        return self._transaction, self._job
 
     def _open_cluster(self) -> Cluster:
         if self._cluster is None:
