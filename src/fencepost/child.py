@@ -98,7 +98,7 @@ class Child:
                 stderr=theirs["stderr"],
                 env=environment(variables),
                 cwd=directory,
-                start_new_session=True,  # Ctrl-C in a terminal is for the owner, which then ends the child
+                start_new_session=True,  # Ctrl-C in a terminal goes to the owner; it ends the child
             )
         finally:
             for end in theirs.values():
@@ -230,7 +230,7 @@ class Child:
         self.leave()
 
     def leave(self) -> None:
-        """To itself: nobody here waits for it, nor gets a ResourceWarning because nobody has."""
+        """Leave it to itself. Nobody here waits for it, so Python must not warn that nobody did."""
         if self._process is not None:
             self._process.returncode = 0
 

@@ -12,13 +12,12 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import InvariantBroken
 from fencepost.wire import messages
-from fencepost.wire.fetch import Sized
 
 if TYPE_CHECKING:
     from fencepost.broker.node import Node

@@ -92,7 +92,7 @@ def is_due(log: "PartitionLog") -> bool:
 
 
 class CleaningRun:
-    """One run, from the choice of segments to the last swap. `finished` is told, on the loop, how it went."""
+    """One run, from the choice of segments to the last swap. `finished` is called on the loop with any error."""
 
     def __init__(self, log: "PartitionLog", finished: Callable[[BaseException | None], None] | None = None) -> None:
         self._log = log
@@ -270,7 +270,7 @@ class CleaningRun:
 
 
 def group_by_size(segments: dict[Segment, int], config: LogConfig) -> list[list[Segment]]:
-    """Groups of neighbours, each of which fits into one segment. `segments` maps each to its end offset."""
+    """Neighbours in groups that each fit into one segment. `segments` maps each to its end offset."""
     groups: list[list[Segment]] = []
     log_bytes = index_bytes = 0
     for segment, end_offset in segments.items():

@@ -63,7 +63,7 @@ class TransactionTracker:
         self._upcoming: list[tuple[int, int, AbortedTransaction]] = []
         self._aborted: dict[int, _Aborted] = {}
         self._committed: set[int] = set()
-        #: Aborted transactions of which some data was still there, for the new segment's index.
+        #: Aborted transactions that still had data: they go into the new segment's index.
         self.still_aborted: list[AbortedTransaction] = []
 
     def expect(self, aborted: list[AbortedTransaction]) -> None:
@@ -83,7 +83,7 @@ class TransactionTracker:
         return True
 
     def is_spent(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether a control batch ends a transaction of which no data is left."""
+        """Whether a control batch ends a transaction that has no data left."""
         self._reach(header.last_offset)
         if header.record_count == 0:
             return True
@@ -192,7 +192,7 @@ def raw_records(header: BatchHeader, batch: memoryview) -> Iterator[RawRecord]:
 
 
 def _rebuilt(header: BatchHeader, kept: list[RawRecord], new_horizon: int | None) -> bytes:
-    """The same batch with fewer records, and with the moment from which its tombstones or marker may go."""
+    """The same batch with fewer records. After `new_horizon` its tombstones or its marker may go."""
     shift = 0
     if not header.uses_append_time:
         newest = max(header.base_timestamp + record.timestamp_delta for record in kept)

@@ -76,7 +76,7 @@ class LogConfig(TopicSettings):
     log_cleaner_dedupe_buffer_size = long(
         134_217_728, "Memory for the keys of one compaction.", low=1, change=Change.LIVE)
     producer_id_expiration_ms = integer(
-        86_400_000, "A partition forgets a producer that is silent for so long.", low=1, change=Change.LIVE)
+        86_400_000, "A partition forgets a producer that wrote nothing for this time.", low=1, change=Change.LIVE)
 
     @property
     def compacts(self) -> bool:

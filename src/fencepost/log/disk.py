@@ -174,12 +174,7 @@ class SystemDisk:
         return os.path.exists(path)
 
     def mkdir(self, path: str) -> None:
-        try:
-            os.mkdir(path)
-        except FileExistsError:
-            pass
-        except FileNotFoundError:
-            os.makedirs(path, exist_ok=True)
+        os.makedirs(path, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
@@ -214,10 +209,8 @@ class SystemDisk:
 
     def write_atomically(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        self.write_bytes(temporary, data)
+        self.sync_file(temporary)
         os.replace(temporary, path)
         self.fsync_dir(os.path.dirname(path))
 

@@ -29,9 +29,6 @@ class OffsetMap:
     def get(self, key: bytes) -> int:
         return self._offsets.get(_short(key), NOT_FOUND)
 
-    def __len__(self) -> int:
-        return len(self._offsets)
-
 
 def _short(key: bytes) -> bytes:
     # Digests are longer than any key that is kept as it is, so the two cannot be confused.

@@ -14,7 +14,7 @@ from fencepost.wire.batch import NO_SEQUENCE, TRANSACTIONAL_FLAG
 BATCHES_KEPT = 5
 SEQUENCE_MASK = 2**31 - 1
 NO_OFFSET = -1
-#: From this transaction version on, every marker carries an epoch above that of the transaction's data (KIP-890).
+#: From this transaction version on, a marker's epoch is above the epoch of the transaction's data (KIP-890).
 MARKER_BUMPS_EPOCH = 2
 
 #: first sequence, last sequence, first offset, last offset, greatest timestamp
@@ -32,7 +32,7 @@ class Producer:
         self.epoch = epoch
         #: Oldest first; all of the current epoch.
         self.batches: list[KeptBatch] = []
-        #: What the next batch has to begin with. An epoch of which nothing is known yet begins at 0.
+        #: The sequence of the next batch. A new epoch begins at 0.
         self.next_sequence = 0
         self.txn_first_offset = NO_OFFSET
         self.coordinator_epoch = -1
@@ -78,10 +78,10 @@ class Producers:
     ) -> KeptBatch | None:
         """Refuse a batch (KafkaError), recognise it as a duplicate (returned), or find nothing against it (None).
 
-        Stricter than Kafka: what repeats the sequences of a transaction that has ended is no repetition. librdkafka
-        does that after an abort that purged a batch of which the answer was lost, and Kafka, taking the next
-        transaction's records for the purged ones, acknowledges and drops them. UNKNOWN_PRODUCER_ID is the code on
-        which clients abort and go on under a new epoch.
+        Stricter than Kafka: a batch that repeats the sequences of a transaction that is over is no duplicate.
+        librdkafka sends such a batch after an abort, if it purged a batch whose answer was lost. Kafka takes the new
+        records for the purged ones: it acknowledges and drops them. After UNKNOWN_PRODUCER_ID clients abort and go on
+        under a new epoch.
         """
         producer = self.by_id.get(producer_id)
         if producer is None:

@@ -241,8 +241,8 @@ class Loader:
 
     def _rebuild(self, first_rebuilt: int, sizes_found: list[int]) -> None:
         log, home = self._log, self._home
-        # Names too may be in the page cache only. `leader-epoch-checkpoint` and `partition.metadata` need no more than
-        # that: their content was synced before they got their names.
+        # Names too may be in the page cache only. For `leader-epoch-checkpoint` and `partition.metadata` that is all:
+        # their content was synced before they got their names.
         home.names_changed()
         home.dirty.paths.update(dict.fromkeys(map(home.snapshot_path, home.snapshots)))
         for number in range(first_rebuilt, len(log.segments)):

@@ -172,7 +172,7 @@ class Segment:
         self.max_timestamp_offset = self.base_offset
 
     def cut_back(self, offset: int, position: int, entries: tuple[int, int, int]) -> bool:
-        """Go back to when the log ended at `offset` and `position`, and the indexes had so many entries.
+        """Go back to when the log ended at `offset` and `position`, and the indexes had this number of `entries`.
 
         False, or KafkaError, when the files cannot have been so.
         """

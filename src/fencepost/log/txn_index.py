@@ -4,8 +4,8 @@ Layout of `.txnindex` (big-endian), 34 bytes an entry, as Kafka's::
 
     version int16 = 0, producerId int64, firstOffset int64, lastOffset int64, lastStableOffset int64
 
-`lastOffset` is the marker's offset; `lastStableOffset` what it was once the marker was there, by which a reader knows
-when it has seen every entry that can matter to a range. Entries are written as they come: there are few of them.
+`lastOffset` is the marker's offset. `lastStableOffset` is the LSO after the marker: a reader that meets one beyond its
+range has seen every entry that matters to it. Entries are written as they come: there are few of them.
 """
 
 import struct

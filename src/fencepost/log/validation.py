@@ -1,7 +1,7 @@
 """Whether a batch from a client may enter the log: everything that can be told without knowing the log's state.
 
-Each refusal is the error that Kafka gives. What is checked on every batch costs a walk over the records' lengths; keys
-and single timestamps are looked at only where a topic's settings ask for them.
+Each refusal is the error that Kafka gives. Every batch costs a walk over its records' lengths. Keys and single
+timestamps are checked only if a topic's settings require it.
 """
 
 from fencepost.errors import ErrorCode, KafkaError, Malformed
@@ -24,7 +24,7 @@ WORTHWHILE_RUN = 16
 RUN_WINDOW = 256
 #: Attributes that a client's batch may have without a closer look.
 UNREMARKABLE = TRANSACTIONAL_FLAG | COMPRESSION_MASK
-#: What one batch may unfold to: looking through it holds up everybody else.
+#: Upper bound for one batch: all other clients wait while its records are counted.
 MAX_RECORDS = 1_000_000
 #: The smallest message of the oldest format, in bytes after its length.
 MIN_BATCH_LENGTH = 14
@@ -126,7 +126,7 @@ class Admission:
         return view
 
     def _check_records(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
-        """Count the records, and look at keys and times where the settings ask for it."""
+        """Count the records, and check keys and times if the settings require it."""
         try:
             if header.record_count > MAX_RECORDS:
                 raise Malformed(f"{header.record_count} records in one batch")
@@ -217,7 +217,7 @@ def _wanted_codec(config: LogConfig) -> Compression | None:
 
 
 def _recompress(batch: memoryview, header: BatchHeader, codec: Compression) -> bytearray:
-    """The same records under the topic's own compression: the one case in which a batch is not stored as it came."""
+    """The same records under the topic's own compression. Only such batches are not stored as they came."""
     body = decompress(header.compression, batch[HEADER_BYTES:])
     header = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec)
     return batches.repack(header, compress(codec, bytes(body)))

@@ -4,8 +4,8 @@
 """
 
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence, Sized
+from typing import NamedTuple
 
 from fencepost.wire.frame import finish_response, start_response, write_count, write_topic
 
@@ -23,12 +23,6 @@ _ABORTED = struct.Struct(">qq")
 _DIVERGING = struct.Struct(">iq")
 
 
-class Sized(Protocol):
-    """Stored bytes on their way out: a slice of a file, or bytes in memory."""
-
-    def __len__(self) -> int: ...
-
-
 class Aborted(NamedTuple):
     producer_id: int
     first_offset: int
@@ -43,7 +37,7 @@ class PartitionAnswer(NamedTuple):
     log_start_offset: int = -1
     aborted: Sequence[tuple[int, int]] | None = None  #: (producer id, first offset); None unless read_committed
     diverging: tuple[int, int] | None = None  #: (epoch, end offset) where the reader's log diverged from ours
-    records: Sized | None = None
+    records: Sized | None = None  #: stored bytes: a slice of a file, or bytes in memory
 
 
 def encode_response(

@@ -31,7 +31,7 @@ _LOG_START_BYTES = 8
 _NO_ERRORS_PLAIN = _INT32.pack(0) + _INT16.pack(-1)
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # no record errors, no message, no tags
 
-#: Topic (name, or id from version 13 on), partition, batch. A bare tuple, because there are so many.
+#: Topic (name, or id from version 13 on), partition, batch. A bare tuple: every batch makes one.
 PartitionData = tuple[str | bytes, int, memoryview | None]
 #: The fields of `PartitionResult` as a bare tuple, for the hot path.
 Result = tuple[str | bytes, int, int, int, int, int, str | None]

@@ -1,17 +1,9 @@
 """What is promised when: group commit, a disk that is full, a disk that fails."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
 import pytest
 
-from fencepost.clock import SystemClock
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.config import LogConfig
-from fencepost.log.disk import SystemDisk
-from fencepost.log.flush import ThreadWorker
-from fencepost.log.partition import PartitionLog
 from fencepost.wire.terms import Isolation
 from tests.unit.log.support import SMALL, Fixture, batch, refused, values
 
@@ -74,14 +66,6 @@ def test_power_failure_takes_exactly_what_was_not_synced(home: Fixture) -> None:
     home.power_failure()
     assert everything(home) == [b"kept"]
     assert home.append(b"next").base_offset == 1
-
-
-def test_what_a_killed_process_wrote_is_synced_before_it_is_shown(home: Fixture) -> None:
-    home.append(b"a", sync=False)
-    home.kill()
-    assert everything(home) == [b"a"]
-    home.power_failure()
-    assert everything(home) == [b"a"]
 
 
 def test_without_forced_syncs_everything_is_readable_at_once() -> None:
@@ -237,39 +221,3 @@ def test_small_files_that_find_no_room_are_written_later(home: Fixture) -> None:
     home.disk.capacity_bytes = None
     home.append(b"b")
     assert {"leader-epoch-checkpoint", "partition.metadata"} <= set(home.names())
-
-
-def test_threads_and_files_of_this_machine(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        worker = ThreadWorker(asyncio.get_running_loop(), executor)
-        directory = str(tmp_path / "shop-0")
-
-        def opened(*, clean: bool) -> PartitionLog:
-            config = LogConfig(segment_bytes=4000, index_interval_bytes=300)
-            return PartitionLog.open(
-                SystemDisk(), directory, "shop", 0, bytes(16), config, SystemClock(), worker, clean_shutdown=clean
-            )
-
-        log = opened(clean=True)
-        for number in range(100):
-            appended = log.append(batch(b"%d" % number * 40, timestamps=[number]))
-            if number % 10 == 9:
-                waiting = log.when_durable(appended.last_offset)
-                if waiting is not None:
-                    await asyncio.wait_for(waiting, 20)
-                assert log.high_watermark > appended.last_offset
-        assert len(log.segments.all) > 2
-        log.release_idle()
-        log.close()
-        for clean in (True, False):
-            log = opened(clean=clean)
-            assert log.log_end_offset == log.high_watermark == 100
-            found = log.read(57, 10**6, Isolation.READ_UNCOMMITTED, at_least_one_batch=True)
-            assert values(found)[0] == b"57" * 40
-            log.close()
-        log = opened(clean=True)
-        log.delete()
-
-    with ThreadPoolExecutor(2) as executor:
-        asyncio.run(scenario())
-    assert list(tmp_path.glob("shop-0")) == []
