@@ -78,6 +78,8 @@ def _count_lengths(data: bytes) -> None:
         raise Wrong("one record too many was taken for equal lengths")
     if slow is None:
         raise Malformed("no records")
+    if slow > len(data):
+        raise Wrong("more records than bytes")
 
 
 def _count(how: Callable[[bytes], int], data: bytes) -> int | None:

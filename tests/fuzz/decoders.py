@@ -2,7 +2,6 @@
 
     python -m tests.fuzz.decoders --seconds 60 [--seed S] [--target NAME …]
     python -m tests.fuzz.decoders --replay NAME HEX
-    python -m tests.fuzz.decoders --atheris [libFuzzer options]        coverage-guided, where atheris is installed
 
 An input passes when the decoder returns or raises Malformed, within `SLOW_S` and within the memory limit. A failure
 prints the command that repeats it.
@@ -117,23 +116,6 @@ def run(chosen: list[Target], seed: int, *, rounds: int | None = None, seconds: 
     return result
 
 
-def run_atheris(arguments: list[str]) -> None:
-    import atheris
-
-    every = list(targets().values())
-
-    def one(data: bytes) -> None:
-        if data:
-            target = every[data[0] % len(every)]
-            _, failure = try_one(target, data[1:])
-            if failure is not None:
-                raise AssertionError(str(failure))
-
-    atheris.instrument_all()
-    atheris.Setup([sys.argv[0], *arguments], one)
-    atheris.Fuzz()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=str(__doc__),
@@ -144,12 +126,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="default: a new one, which is printed")
     parser.add_argument("--target", nargs="+", metavar="NAME", choices=sorted(targets()), help="default: all")
     parser.add_argument("--replay", nargs=2, metavar=("NAME", "HEX"), help="one input, from a failure or a file")
-    parser.add_argument("--atheris", nargs=argparse.REMAINDER, help="what follows goes to libFuzzer")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    if options.atheris is not None:
-        run_atheris(options.atheris)
-        return 0
     if options.replay:
         name, text = options.replay
         data = Path(text).read_bytes() if Path(text).exists() else bytes.fromhex(text.replace("-", ""))

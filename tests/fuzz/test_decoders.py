@@ -6,7 +6,7 @@ from fencepost.errors import Malformed
 from tests.fuzz import decoders
 from tests.fuzz.targets import Target
 
-ROUNDS = 120
+ROUNDS = 500
 
 
 @pytest.mark.parametrize("name", decoders.targets())

@@ -6,23 +6,12 @@ from hypothesis import strategies as st
 
 from fencepost.log import lookup
 from fencepost.log.config import LogConfig
+from fencepost.log.epochs import LeaderEpochs
 from fencepost.wire.compression import Compression
 from fencepost.wire.terms import Isolation
 from tests.unit.log.support import NOW_MS, Fixture
 
 UNCOMMITTED, COMMITTED = Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED
-
-
-def test_the_first_record_that_is_late_enough_is_found(home: Fixture) -> None:
-    home.log.leader_epoch = 2
-    home.append(b"a", b"b", timestamps=[100, 300])
-    home.append(b"c", timestamps=[200])
-    home.append(b"d", timestamps=[400])
-    find = home.log.offset_for_timestamp
-    assert find(0, UNCOMMITTED) == (0, 100, 2)
-    assert find(101, UNCOMMITTED) == (1, 300, 2)
-    assert find(301, UNCOMMITTED) == (3, 400, 2)
-    assert find(401, UNCOMMITTED) is None
 
 
 def test_what_is_not_readable_is_not_found(home: Fixture) -> None:
@@ -36,23 +25,6 @@ def test_what_is_not_readable_is_not_found(home: Fixture) -> None:
     assert home.log.max_timestamp_offset(COMMITTED) == (0, 100, 0)
 
 
-def test_records_before_the_start_are_not_found(home: Fixture) -> None:
-    home.append(b"a", b"b", timestamps=[500, 100])
-    home.append(b"c", timestamps=[300])
-    home.log.delete_records(1)
-    assert home.log.offset_for_timestamp(0, UNCOMMITTED) == (1, 100, 0)
-    assert home.log.max_timestamp_offset() == (2, 300, 0)
-
-
-def test_the_first_of_several_with_the_greatest_timestamp(home: Fixture) -> None:
-    assert home.log.max_timestamp_offset() is None
-    home.append(b"a", b"b", b"c", timestamps=[100, 300, 300])
-    home.append(b"d", timestamps=[300])
-    assert home.log.max_timestamp_offset() == (1, 300, 0)
-    home.restart()
-    assert home.log.max_timestamp_offset() == (1, 300, 0)
-
-
 def test_append_time_counts_for_the_whole_batch() -> None:
     home = Fixture(LogConfig(message_timestamp_type="LogAppendTime"))
     home.append(b"a", b"b", timestamps=[1, 2])
@@ -63,7 +35,14 @@ def test_append_time_counts_for_the_whole_batch() -> None:
 @given(st.data())
 def test_lookups_agree_with_looking_at_everything(data: st.DataObject) -> None:
     home = Fixture(LogConfig(segment_bytes=900, index_interval_bytes=data.draw(st.sampled_from([0, 150, 4096]))))
+    assert home.log.max_timestamp_offset() is None
+    home.log.leader_epoch = epoch = data.draw(st.integers(0, 3))
     timestamps: list[int] = []
+
+    def first_greatest() -> tuple[int, int, int] | None:
+        greatest = max(timestamps[start:], default=None)
+        return None if greatest is None else (timestamps.index(greatest, start), greatest, epoch)
+
     for _ in range(data.draw(st.integers(1, 30))):
         times = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=4))
         compression = data.draw(st.sampled_from([Compression.NONE, Compression.LZ4]))
@@ -78,17 +57,12 @@ def test_lookups_agree_with_looking_at_everything(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(timestamps)))
     home.log.delete_records(start)
     for wanted in range(62):
-        expected = next(((o, t, 0) for o, t in enumerate(timestamps) if o >= start and t >= wanted), None)
+        expected = next(((o, t, epoch) for o, t in enumerate(timestamps) if o >= start and t >= wanted), None)
         assert home.log.offset_for_timestamp(wanted, UNCOMMITTED) == expected
-    assert home.log.max_timestamp_offset() == first_greatest(timestamps, start, len(timestamps))
+    assert home.log.max_timestamp_offset() == first_greatest()
     home.append(b"y", timestamps=[70], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     home.append(b"z", timestamps=[data.draw(st.integers(0, 80))])
-    assert home.log.max_timestamp_offset(COMMITTED) == first_greatest(timestamps, start, len(timestamps))
-
-
-def first_greatest(timestamps: list[int], start: int, end: int) -> tuple[int, int, int] | None:
-    greatest = max(timestamps[start:end], default=None)
-    return None if greatest is None else (timestamps.index(greatest, start), greatest, 0)
+    assert home.log.max_timestamp_offset(COMMITTED) == first_greatest()
 
 
 def test_the_greatest_timestamp_is_not_looked_for_in_a_large_part_of_a_segment(
@@ -117,4 +91,5 @@ def test_leader_epochs_are_recorded_and_come_back(home: Fixture) -> None:
         assert [home.log.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 4, 5)] == [
             (0, 2), (0, 2), (0, 2), (4, 3), (-1, -1),
         ]  # fmt: skip
-    assert home.disk.read_bytes("/data/shop-0/leader-epoch-checkpoint") == b"0\n2\n0 0\n4 2\n"
+    stored = home.disk.read_bytes("/data/shop-0/leader-epoch-checkpoint")
+    assert stored == b"0\n2\n0 0\n4 2\n" and LeaderEpochs.decode(stored).entries == [(0, 0), (4, 2)]

@@ -19,11 +19,6 @@ def test_offsets_outside_of_the_log_are_refused(home: Fixture) -> None:
     assert home.read(2).records == b""
 
 
-def test_a_batch_is_returned_whole_even_when_its_middle_was_asked_for(home: Fixture) -> None:
-    home.append(b"a", b"b", b"c")
-    assert values(home.read(1)) == [b"a", b"b", b"c"]
-
-
 def test_the_end_is_the_high_watermark(home: Fixture) -> None:
     home.append(b"a")
     home.append(b"b", sync=False)

@@ -68,15 +68,6 @@ def test_closing_can_be_split_in_a_quick_and_a_slow_part(small: Fixture) -> None
     assert small.log.prepare_close() is None, "nothing has changed"
 
 
-def test_a_clean_shutdown_survives_power_failure(small: Fixture) -> None:
-    before = summary(small.log)
-    small.log.close()
-    small.recovery_point = small.log.recovery_point
-    small.disk.lose_power()
-    small.open(clean=True)
-    assert summary(small.log) == before
-
-
 def spoil(home: Fixture, kind: str, content: bytes | None) -> None:
     """Replace the content of all files of a kind, or remove them."""
     for name in home.names():

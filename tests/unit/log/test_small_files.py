@@ -34,15 +34,6 @@ def test_a_snapshot_is_laid_out_as_kafka_does() -> None:
     assert snapshot.encode(some_producers()) == struct.pack(">hI", 1, crc32c(body)) + body
 
 
-def test_a_snapshot_comes_back_with_the_newest_batch_of_each() -> None:
-    found = Producers()
-    snapshot.decode(snapshot.encode(some_producers()), found, 1234)
-    assert found.by_id[7].batches == [(10, 14, 100, 104, 5000)]
-    assert found.by_id[7].next_sequence == 15 and found.open_transactions == {100: 7}
-    assert found.by_id[9].next_sequence == 0 and found.by_id[9].coordinator_epoch == 3
-    assert found.by_id[8].seen_ms == 1234
-
-
 @given(st.lists(st.tuples(int64, int16, int32, int32, int64, int64), unique_by=lambda entry: entry[0]))
 def test_snapshots_round_trip(entries: list[tuple[int, int, int, int, int, int]]) -> None:
     producers = Producers()
@@ -58,20 +49,14 @@ def test_snapshots_round_trip(entries: list[tuple[int, int, int, int, int, int]]
     }
 
 
-@given(st.binary(max_size=200))
-def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
-    producers = Producers()
-    with pytest.raises(Malformed):
-        snapshot.decode(data, producers, 0)
-    assert producers.by_id == {}
-
-
 @pytest.mark.parametrize("position", range(0, 140, 7))
 def test_a_flipped_bit_is_noticed(position: int) -> None:
     data = bytearray(snapshot.encode(some_producers()))
     data[position % len(data)] ^= 1
+    producers = Producers()
     with pytest.raises(Malformed):
-        snapshot.decode(bytes(data), Producers(), 0)
+        snapshot.decode(bytes(data), producers, 0)
+    assert producers.by_id == {}
 
 
 def test_leader_epochs_answer_for_every_offset_and_epoch() -> None:
@@ -87,14 +72,6 @@ def test_leader_epochs_answer_for_every_offset_and_epoch() -> None:
     assert epochs.entries == [(1, 10), (5, 20)]
     assert epochs.truncate_from_end(20) and epochs.entries == [(1, 10)]
     assert not epochs.truncate_from_end(20)
-
-
-def test_leader_epochs_are_text() -> None:
-    epochs = LeaderEpochs()
-    epochs.assign(0, 0)
-    epochs.assign(3, 7)
-    assert epochs.encode() == b"0\n2\n0 0\n3 7\n"
-    assert LeaderEpochs.decode(epochs.encode()).entries == epochs.entries
 
 
 @pytest.mark.parametrize(

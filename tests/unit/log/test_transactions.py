@@ -159,17 +159,6 @@ def test_a_marker_for_a_producer_that_never_wrote_here_changes_nothing_for_reade
     assert fetched.aborted == [] and fetched.last_stable_offset == 1
 
 
-def test_open_transactions_come_back(home: Fixture) -> None:
-    send(home, 1, 0)
-    send(home, 2, 0)
-    for restart in (home.restart, home.kill, home.power_failure):
-        restart()
-        assert home.log.producers.open_transactions == {0: 1, 1: 2}
-        assert home.log.last_stable_offset == 0
-    state = {state.producer_id: state for state in home.log.active_producers()}
-    assert (state[2].current_txn_start_offset, state[2].last_sequence, state[2].coordinator_epoch) == (1, 0, -1)
-
-
 def test_retention_does_not_wait_for_a_hanging_transaction() -> None:
     home = Fixture(SMALL)
     send(home, 1, 0)

@@ -32,12 +32,6 @@ def test_runs_of_equal_lengths_are_counted_exactly(runs: list[tuple[int, int]], 
     assert outcome(count_lengths, damaged) == outcome(count_records, damaged)
 
 
-@settings(max_examples=500)
-@given(st.binary(max_size=400))
-def test_any_bytes_are_counted_alike(body: bytes) -> None:
-    assert outcome(count_lengths, body) == outcome(count_records, body)
-
-
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 3000))
 def test_repeated_bytes_are_counted_alike(first: int, second: int, times: int) -> None:
     body = bytes((first, second)) * times

@@ -102,29 +102,6 @@ def test_a_snappy_block_that_only_claims_to_be_huge_allocates_nothing():
     assert peak < MEGABYTE
 
 
-@every_real_codec
-@settings(max_examples=60)
-@given(data=st.binary(max_size=200))
-def test_arbitrary_bytes_unfold_or_are_malformed(codec, data):
-    try:
-        decompress(codec, data, MEGABYTE)
-    except Malformed:
-        pass
-
-
-@every_real_codec
-@settings(max_examples=60)
-@given(data=st.binary(min_size=1, max_size=2000), where=st.integers(0, 10**6), byte=st.integers(0, 255))
-def test_mutated_and_truncated_data_unfolds_or_is_malformed(codec, data, where, byte):
-    packed = bytearray(compress(codec, data))
-    where %= len(packed)
-    for hostile in (packed[:where], packed[:where] + bytes([byte]) + packed[where + 1 :]):
-        try:
-            decompress(codec, hostile, MEGABYTE)
-        except Malformed:
-            pass
-
-
 def test_a_cut_xerial_header_or_block_is_malformed():
     framed = compress(Compression.SNAPPY, b"hello" * 100)
     for length in (*range(8, 16), 17, 19, 25, len(framed) - 1):
