@@ -23,17 +23,20 @@ class Member:
     leader: str = ""
     joined: Any = None
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """As requests name the member."""
+        return {"group_id": self.group, "member_id": self.member_id, "group_instance_id": self.instance_id}
+
     def join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> set[str]:
         """Join, with the second request that version 4 and later want of a new member."""
         return self.joined_with(self.send_join(version, protocols, **options), protocols, **options)
 
     def send_join(self, version: int = 9, protocols: tuple[str, ...] = ("range",), **options: Any) -> Pending:
         fields = {
-            "group_id": self.group,
+            **self.fields,
             "session_timeout_ms": 10_000,
             "rebalance_timeout_ms": 10_000,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
             "protocol_type": "consumer",
             "protocols": [{"name": name, "metadata": SUBSCRIPTION} for name in protocols],
             **options,
@@ -55,26 +58,15 @@ class Member:
 
     def sync_fields(self, assignments: dict[str, bytes]) -> dict[str, Any]:
         return {
-            "group_id": self.group,
+            **self.fields,
             "generation_id": self.generation,
-            "member_id": self.member_id,
-            "group_instance_id": self.instance_id,
             "protocol_type": "consumer",
             "protocol_name": "range",
             "assignments": [{"member_id": who, "assignment": what} for who, what in assignments.items()],
         }
 
     def heartbeat(self, version: int = 4) -> set[str]:
-        return errors(
-            self.wire.call(
-                Key.HEARTBEAT,
-                version,
-                group_id=self.group,
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.instance_id,
-            )
-        )
+        return errors(self.wire.call(Key.HEARTBEAT, version, **self.fields, generation_id=self.generation))
 
     def leave(self, version: int = 5) -> set[str]:
         fields: dict[str, Any] = {"group_id": self.group}
@@ -85,14 +77,9 @@ class Member:
         return errors(self.wire.call(Key.LEAVE_GROUP, version, **fields))
 
     def commit(self, topic: str, offset: int, version: int = 8, metadata: str = "") -> set[str]:
-        return errors(
-            self.wire.call(
-                Key.OFFSET_COMMIT,
-                version,
-                group_id=self.group,
-                generation_id_or_member_epoch=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.instance_id,
-                topics=offset_topics({(topic, 0): offset}, metadata),
-            )
-        )
+        fields = {
+            **self.fields,
+            "generation_id_or_member_epoch": self.generation,
+            "topics": offset_topics({(topic, 0): offset}, metadata),
+        }
+        return errors(self.wire.call(Key.OFFSET_COMMIT, version, **fields))
