@@ -80,10 +80,18 @@ class Transactional:
         return found.transaction_state, {(each.topic, p) for each in found.topics for p in each.partitions}
 
 
-def settled(wire: Wire, transactional_id: str) -> tuple[int, int]:
+def init(
+    wire: Wire, transactional_id: str | None, producer: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000
+) -> Any:
+    """What InitProducerId answers. `producer` is the id and epoch that the caller has already."""
+    producer_id, epoch = producer
+    asked = {"transactional_id": transactional_id, "producer_id": producer_id, "producer_epoch": epoch}
+    return patiently(lambda: wire.call(Key.INIT_PRODUCER_ID, 5, **asked, transaction_timeout_ms=timeout_ms))
+
+
+def settled(wire: Wire, transactional_id: str | None) -> tuple[int, int]:
     """A producer id and epoch."""
-    asked = {"transactional_id": transactional_id, "transaction_timeout_ms": 60_000}
-    answer = patiently(lambda: wire.call(Key.INIT_PRODUCER_ID, 5, **asked))
+    answer = init(wire, transactional_id)
     assert errors(answer) == set()
     return answer.producer_id, answer.producer_epoch
 

@@ -8,6 +8,7 @@ import pytest
 from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import NOWHERE, ask_fetch, fetch, fetch_fields, id_of, produce
+from tests.clients.raw_transactions import init, settled
 from tests.conftest import MakeTopic, unique
 
 OpenWire = Callable[[], Wire]
@@ -53,8 +54,7 @@ class TestProduce:
 class TestIdempotence:
     @pytest.fixture
     def producer(self, wire: Wire) -> tuple[int, int]:
-        answer = wire.call(Key.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=0)
-        return answer.producer_id, answer.producer_epoch
+        return settled(wire, None)
 
     def test_any_of_the_last_five_batches_is_answered_with_its_offset_and_not_appended(
         self, wire: Wire, topic: MakeTopic, producer: tuple[int, int]
@@ -105,14 +105,7 @@ class TestIdempotence:
             assert produce(wire, name, records, partition=partition).base_offset == 0
 
     def test_recovery_gives_the_same_id_with_the_next_epoch(self, wire: Wire, producer: tuple[int, int]) -> None:
-        answer = wire.call(
-            Key.INIT_PRODUCER_ID,
-            4,
-            transactional_id=None,
-            transaction_timeout_ms=0,
-            producer_id=producer[0],
-            producer_epoch=producer[1],
-        )
+        answer = init(wire, None, producer)
         assert errors(answer) == set()
         assert (answer.producer_id, answer.producer_epoch) != producer
 

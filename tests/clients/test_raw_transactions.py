@@ -1,13 +1,12 @@
 """Transactions by hand, in both protocols: with partitions that the client registers, and without (KIP-890)."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import fetch, produce
-from tests.clients.raw_transactions import Transactional, committed, read_committed, settle, settled, stable
+from tests.clients.raw_transactions import Transactional, committed, init, read_committed, settle, settled, stable
 from tests.conftest import MakeTopic, unique, wait_until
 
 #: The newest version of each request that a client of the first protocol sends.
@@ -151,31 +150,19 @@ class TestFirstProtocol:
 
 class TestFencing:
     def test_a_producer_recovers_with_the_epoch_that_it_has(self, wire: Wire, transactional: Transactional) -> None:
-        def recover(producer: tuple[int, int]) -> Any:
-            return wire.call(
-                Key.INIT_PRODUCER_ID,
-                4,
-                transactional_id=transactional.transactional_id,
-                transaction_timeout_ms=60_000,
-                producer_id=producer[0],
-                producer_epoch=producer[1],
-            )
-
-        answer = recover(transactional.producer)
-        assert (errors(answer), answer.producer_epoch) == (set(), transactional.producer[1] + 1)
+        name, producer = transactional.transactional_id, transactional.producer
+        answer = init(wire, name, producer)
+        assert (errors(answer), answer.producer_epoch) == (set(), producer[1] + 1)
         # Its answer was lost, and it asks again.
-        assert recover(transactional.producer).producer_epoch == transactional.producer[1] + 1
-        settled(wire, transactional.transactional_id)
-        assert errors(recover(transactional.producer)) == {"PRODUCER_FENCED"}
+        assert init(wire, name, producer).producer_epoch == producer[1] + 1
+        settled(wire, name)
+        assert errors(init(wire, name, producer)) == {"PRODUCER_FENCED"}
 
     def test_an_illegal_request_for_a_producer_id_is_refused(self, wire: Wire) -> None:
         settled(wire, unique("tx"))
-        for fields, code in (
-            ({"transactional_id": "", "transaction_timeout_ms": 1000}, "INVALID_REQUEST"),
-            ({"transactional_id": unique("tx"), "transaction_timeout_ms": 0}, "INVALID_TRANSACTION_TIMEOUT"),
-            ({"transactional_id": unique("tx"), "transaction_timeout_ms": 10**9}, "INVALID_TRANSACTION_TIMEOUT"),
-        ):
-            assert errors(wire.call(Key.INIT_PRODUCER_ID, 4, **fields)) == {code}
+        assert errors(init(wire, "")) == {"INVALID_REQUEST"}
+        for timeout_ms in (0, 10**9):
+            assert errors(init(wire, unique("tx"), timeout_ms=timeout_ms)) == {"INVALID_TRANSACTION_TIMEOUT"}
 
 
 class TestMarkers:
