@@ -35,11 +35,7 @@ def test_the_perf_tool_produces_in_transactions(server, tool, topic):
 
 
 def test_end_to_end_latency(server, tool, topic):
-    done = java.kafka().run(
-        MAIN["e2e-latency"],
-        *(server.bootstrap, topic, "100", "all", "50"),
-        options=QUICK,
-    )
+    done = java.kafka().run(MAIN["e2e-latency"], server.bootstrap, topic, "100", "all", "50", options=QUICK)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Percentiles: 50th" in done.stdout
 

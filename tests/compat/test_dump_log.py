@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from fencepost.lab.kit.servers import Node
+from bench.harness import brokers
+from fencepost.lab.kit.servers import SHORT_CYCLES, Node
 from tests.compat.tools import Tool
 from tests.conftest import wait_until
 
@@ -35,9 +36,6 @@ class Files:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory, kind: str, pytestconfig: pytest.Config) -> Iterator[Files]:
-    from bench.harness import brokers
-    from fencepost.lab.kit.servers import SHORT_CYCLES
-
     if pytestconfig.getoption("--bootstrap"):
         pytest.skip("needs the broker's files")
     server = brokers.make(kind, tmp_path_factory.mktemp("dump"), SHORT_CYCLES)

@@ -30,27 +30,21 @@ def test_topics_are_created_listed_described_and_deleted(tool, name):
 
 
 def test_a_topic_that_exists_cannot_be_created_again_unless_asked_nicely(tool, topic):
-    again = tool.run("topics", "--create", "--topic", topic)
-    assert again.returncode == 1
-    assert f"Topic '{topic}' already exists." in again.stdout + again.stderr
+    assert f"Topic '{topic}' already exists." in tool.refused("topics", "--create", "--topic", topic)
     tool("topics", "--create", "--topic", topic, "--if-not-exists")
 
 
 def test_illegal_names_and_unknown_topics_are_refused_with_kafkas_words(tool):
-    bad = tool.run("topics", "--create", "--topic", "what is this")
-    assert bad.returncode == 1
-    assert "InvalidTopicException" in bad.stdout + bad.stderr
-    unknown = tool.run("topics", "--describe", "--topic", "no-such-topic-anywhere")
-    assert unknown.returncode == 1
-    assert "does not exist as expected" in unknown.stdout + unknown.stderr
+    assert "InvalidTopicException" in tool.refused("topics", "--create", "--topic", "what is this")
+    unknown = tool.refused("topics", "--describe", "--topic", "no-such-topic-anywhere")
+    assert "does not exist as expected" in unknown
 
 
 def test_partitions_can_be_added_but_not_removed(tool, topic):
     tool("topics", "--alter", "--topic", topic, "--partitions", "5")
     assert "PartitionCount: 5" in tool("topics", "--describe", "--topic", topic)
-    fewer = tool.run("topics", "--alter", "--topic", topic, "--partitions", "2")
-    assert fewer.returncode == 1
-    assert "InvalidPartitionsException" in fewer.stdout + fewer.stderr
+    fewer = tool.refused("topics", "--alter", "--topic", topic, "--partitions", "2")
+    assert "InvalidPartitionsException" in fewer
 
 
 def test_a_topics_settings_are_changed_described_and_reset(tool, topic):
@@ -69,12 +63,11 @@ def test_a_topics_settings_are_changed_described_and_reset(tool, topic):
         assert f"  {setting} " in after
 
 
-def test_a_setting_that_does_not_exist_or_cannot_be_is_refused(tool, topic):
+def test_a_setting_that_does_not_exist_or_has_a_wrong_value_is_refused(tool, topic):
     which = ("--entity-type", "topics", "--entity-name", topic)
     for setting in ("nonsense=1", "retention.ms=soon", "cleanup.policy=sometimes"):
-        refused = tool.run("configs", *which, "--alter", "--add-config", setting)
-        assert refused.returncode == 1, setting
-        assert "InvalidConfigurationException" in refused.stdout + refused.stderr, setting
+        refused = tool.refused("configs", *which, "--alter", "--add-config", setting)
+        assert "InvalidConfigurationException" in refused, setting
 
 
 def test_the_brokers_settings_are_described(tool):
@@ -96,10 +89,7 @@ def test_offsets_are_looked_up_by_position_and_time(tool, topic, fill):
     assert offsets(tool, topic, "--time", "earliest") == {0: 0, 1: 0, 2: 0}
     assert offsets(tool, topic, "--time", "latest", "--partitions", "0,2") == {0: 3, 2: 1}
     assert offsets(tool, topic, "--time", "max-timestamp")[2] == 0
-    assert offsets(tool, topic, "--time", "1") == {0: 0, 1: 0, 2: 0} or offsets(tool, topic, "--time", "1") == {
-        0: 0,
-        2: 0,
-    }
+    assert offsets(tool, topic, "--time", "1") in ({0: 0, 1: 0, 2: 0}, {0: 0, 2: 0})
 
 
 def test_records_are_deleted_up_to_an_offset(tool, topic, fill, tmp_path):

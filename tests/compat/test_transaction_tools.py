@@ -1,16 +1,15 @@
 """kafka-transactions: list, describe, describe-producers, find-hanging and abort."""
 
 import contextlib
-import socket
-import struct
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from fencepost.wire import frame, messages, records
-from fencepost.wire.records import Record
+from fencepost.client.raw import RawClient
+from fencepost.errors import ErrorCode
+from fencepost.wire.records import Record, encode_batch
 from tests.compat.tools import Tool, table
 from tests.conftest import wait_until
 
@@ -45,17 +44,17 @@ def committed_values(server: Any, topic: str, count: int) -> list[bytes]:
     )
     reader.subscribe([topic])
     found: list[bytes] = []
+
+    def read_some(timeout_s: float = 0.2) -> bool:
+        found.extend(message.value() or b"" for message in reader.consume(100, timeout_s))
+        return len(found) >= count
+
     try:
-        wait_until(lambda: len(found) >= count or read_some(reader, found, 0.2), "all is read", 60)
-        read_some(reader, found, 1.0)
+        wait_until(read_some, "all is read", 60)
+        read_some(1.0)
     finally:
         reader.close()
     return found
-
-
-def read_some(reader: Consumer, found: list[bytes], timeout_s: float) -> bool:
-    found += [message.value() or b"" for message in reader.consume(100, timeout_s)]
-    return False
 
 
 def test_transactions_are_listed_with_their_state(server, tool, topic, name, ongoing):
@@ -63,17 +62,13 @@ def test_transactions_are_listed_with_their_state(server, tool, topic, name, ong
     done.begin_transaction()
     done.produce(topic, "x")
     done.commit_transaction()
-    listed = table(tool("transactions", "list"))
-    states = {row["TransactionalId"]: row["TransactionState"] for row in listed}
-    assert states[ongoing] == "Ongoing"
-    wait_until(
-        lambda: (
-            {r["TransactionalId"]: r["TransactionState"] for r in table(tool("transactions", "list"))}[f"done-{name}"]
-            == "CompleteCommit"
-        ),
-        "the commit is complete",
-        60,
-    )
+
+    def state(of: str) -> str:
+        (found,) = [row for row in table(tool("transactions", "list")) if row["TransactionalId"] == of]
+        return found["TransactionState"]
+
+    assert state(ongoing) == "Ongoing"
+    wait_until(lambda: state(f"done-{name}") == "CompleteCommit", "the commit is complete", 60)
     assert ongoing not in tool("transactions", "list", "--duration-filter", "10000000")
 
 
@@ -82,9 +77,7 @@ def test_a_transaction_is_described_with_its_partitions(tool, topic, ongoing):
     assert row["TransactionState"] == "Ongoing"
     assert row["TransactionTimeoutMs"] == "60000"
     assert set(row["TopicPartitions"].split(",")) == {f"{topic}-0", f"{topic}-2"}
-    unknown = tool.run("transactions", "describe", "--transactional-id", "nobody")
-    assert unknown.returncode == 1
-    assert "could not be found" in unknown.stdout + unknown.stderr
+    assert "could not be found" in tool.refused("transactions", "describe", "--transactional-id", "nobody")
 
 
 def test_the_producers_of_a_partition_are_described(tool, topic, ongoing):
@@ -123,41 +116,20 @@ def test_a_transaction_is_terminated_by_its_id(server, tool, topic, ongoing):
     )
 
 
-def ask(port: int, key: int, version: int, values: dict[str, Any]) -> Any:
-    """One request in our own words: no client would leave a transaction hanging."""
-    api = messages.api(key)
-    head = struct.pack(">hhih", key, version, 1, -1) + (b"\x00" if version in api.request.flexible else b"")
-    body = head + api.request.encode(version, values)
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(struct.pack(">i", len(body)) + body)
-        reader = connection.makefile("rb")
-        (size,) = struct.unpack(">i", reader.read(4))
-        answer = reader.read(size)
-    start = frame.skip_tags(answer, 4) if version in api.response.flexible else 4
-    return api.response.decode(version, answer, start)
-
-
 def test_a_hanging_transaction_is_found_and_aborted(start_server, name):
     """A batch of a transaction that the coordinator does not know, so that it never ends."""
     server = start_server({"transaction.partition.verification.enable": "false"})
     tool = Tool(server.bootstrap)
     tool("topics", "--create", "--topic", name, "--partitions", "1")
-    batch = records.encode_batch(
+    batch = encode_batch(
         [Record(None, b"lost", 1_700_000_000_000)],
         producer_id=4_000,
         producer_epoch=0,
         base_sequence=0,
         transactional=True,
     )
-    partition = {"index": 0, "records": bytes(batch)}
-    request = {
-        "transactional_id": "lost",
-        "acks": -1,
-        "timeout_ms": 10_000,
-        "topic_data": [{"name": name, "partition_data": [partition]}],
-    }
-    answer = ask(server.address.port, 0, 11, request)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    with RawClient(server.address) as client:  # no other client would leave a transaction hanging
+        assert client.produce(name, 0, batch, transactional_id="lost").error is ErrorCode.NONE
 
     words = ("--topic", name, "--max-transaction-timeout", "1")
     (row,) = table(tool("transactions", "find-hanging", *words))

@@ -3,7 +3,7 @@
 import re
 import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from bench.harness import java
 from fencepost.child import Child
@@ -43,7 +43,7 @@ NO_BOOTSTRAP = {"dump-log", "producer-perf-test", "transactional-message-copier"
 
 
 class Tool:
-    """`tool("topics", "--list")` runs kafka-topics, which must end well, and gives what it printed."""
+    """`tool("topics", "--list")` runs kafka-topics, which must succeed, and gives what it printed."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -59,8 +59,14 @@ class Tool:
         where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
         return java.kafka().run(MAIN[name], *where, *arguments, options=QUICK, stdin=stdin, timeout_s=timeout_s)
 
+    def refused(self, name: str, *arguments: str) -> str:
+        """Run one that must fail, and give what it printed."""
+        done = self.run(name, *arguments)
+        assert done.returncode == 1, f"kafka-{name} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
     def start(self, on_line: Callable[[str], object], name: str, *arguments: str) -> Child:
-        """Leave it running, and hand on what it prints; the caller ends it."""
+        """Leave it running and call `on_line` with what it prints. The caller ends it."""
         where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
         command = java.kafka().command(MAIN[name], *where, *arguments, options=QUICK)
         return Child(deque(maxlen=LOG_LINES_KEPT), name, on_line=on_line).start(command)
@@ -81,7 +87,3 @@ def is_heading(line: str, separator: str) -> bool:
 
 def split(line: str, separator: str) -> list[str]:
     return [word.strip() for word in re.split(separator, line) if word.strip()]
-
-
-def column(rows: Sequence[dict[str, str]], name: str) -> list[str]:
-    return [row[name] for row in rows]
