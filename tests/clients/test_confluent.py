@@ -142,7 +142,7 @@ class TestTopicAdmin:
 
 
 class TestGroupAdmin:
-    def test_groups_are_listed_with_their_state(
+    def test_a_live_group_is_listed_and_described_but_neither_altered_nor_deleted(
         self, admin: AdminClient, client: Client, group: tuple[str, str]
     ) -> None:
         def states(*wanted: ConsumerGroupState) -> dict[str, Any]:
@@ -153,30 +153,28 @@ class TestGroupAdmin:
 
         name, topic = group
         assert states()[name] == ConsumerGroupState.EMPTY
-        client.consumer(topic, group=name).until_assigned([Spot(topic, 0)])
+        client.consumer(topic, group=name, instance_id="me").until_assigned([Spot(topic, 0)])
         assert states()[name] == ConsumerGroupState.STABLE
         assert name in states(ConsumerGroupState.STABLE)
         assert name not in states(ConsumerGroupState.EMPTY)
-
-    def test_a_group_is_described_with_its_members(
-        self, admin: AdminClient, client: Client, group: tuple[str, str]
-    ) -> None:
-        name, topic = group
-        client.consumer(topic, group=name, instance_id="me").until_assigned([Spot(topic, 0)])
         found = result_of(admin.describe_consumer_groups([name]))
-        assert found.state == ConsumerGroupState.STABLE
-        assert found.partition_assignor == "range"
+        assert (found.state, found.partition_assignor) == (ConsumerGroupState.STABLE, "range")
         (member,) = found.members
-        assert member.group_instance_id == "me"
-        assert member.client_id == "rdkafka"
-        assert member.host == "/127.0.0.1"
+        assert (member.group_instance_id, member.client_id, member.host) == ("me", "rdkafka", "/127.0.0.1")
         assert [(p.topic, p.partition) for p in member.assignment.topic_partitions] == [(topic, 0)]
+        wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 1)])
+        answer = result_of(admin.alter_consumer_group_offsets([wanted]))
+        assert answer.topic_partitions[0].error.name() == "UNKNOWN_MEMBER_ID"
+        with refused("NON_EMPTY_GROUP"):
+            result_of(admin.delete_consumer_groups([name]))
 
     def test_a_group_that_is_not_there_is_described_as_dead(self, admin: AdminClient) -> None:
         found = result_of(admin.describe_consumer_groups([unique("unknown")]))
         assert found.state == ConsumerGroupState.DEAD
 
-    def test_committed_offsets_are_listed_and_altered(self, admin: AdminClient, group: tuple[str, str]) -> None:
+    def test_the_offsets_of_an_empty_group_are_listed_and_altered_and_go_with_the_group(
+        self, admin: AdminClient, client: Client, group: tuple[str, str]
+    ) -> None:
         name, topic = group
 
         def committed() -> list[tuple[str, int, int]]:
@@ -187,23 +185,6 @@ class TestGroupAdmin:
         wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 1)])
         result_of(admin.alter_consumer_group_offsets([wanted]))
         assert committed() == [(topic, 0, 1)]
-
-    def test_the_offsets_of_a_live_group_are_not_altered(
-        self, admin: AdminClient, client: Client, group: tuple[str, str]
-    ) -> None:
-        name, topic = group
-        client.consumer(topic, group=name).until_assigned([Spot(topic, 0)])
-        wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 1)])
-        answer = result_of(admin.alter_consumer_group_offsets([wanted]))
-        assert answer.topic_partitions[0].error.name() == "UNKNOWN_MEMBER_ID"
-
-    def test_only_an_empty_group_is_deleted(self, admin: AdminClient, client: Client, group: tuple[str, str]) -> None:
-        name, topic = group
-        consumer = client.consumer(topic, group=name)
-        consumer.until_assigned([Spot(topic, 0)])
-        with refused("NON_EMPTY_GROUP"):
-            result_of(admin.delete_consumer_groups([name]))
-        client.close_one(consumer)
         result_of(admin.delete_consumer_groups([name]))
         with refused("GROUP_ID_NOT_FOUND"):
             result_of(admin.delete_consumer_groups([name]))

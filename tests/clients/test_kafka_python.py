@@ -127,7 +127,7 @@ class TestTopicAdmin:
 
 
 class TestGroupAdmin:
-    def test_a_group_is_listed_and_described(
+    def test_a_live_group_is_listed_and_described_but_not_deleted_nor_its_offsets(
         self, manager: KafkaAdminClient, client: Client, group: tuple[str, str]
     ) -> None:
         name, topic = group
@@ -139,6 +139,9 @@ class TestGroupAdmin:
         assert described["error"] is None
         assert (described["group_state"], described["protocol_data"]) == ("Stable", "range")
         assert len(described["members"]) == 1
+        spot = TopicPartition(topic, 0)
+        assert manager.delete_group_offsets(name, [spot])[spot].errno == 86  # GROUP_SUBSCRIBED_TO_TOPIC
+        assert manager.delete_groups([name])[name] != "OK"
 
     def test_an_unknown_group_is_said_to_be_unknown(self, manager: KafkaAdminClient) -> None:
         name = unique("unknown")
@@ -146,7 +149,7 @@ class TestGroupAdmin:
         assert "69" in described["error"]  # GROUP_ID_NOT_FOUND, since DescribeGroups v6
         assert described["group_state"] == "Dead"
 
-    def test_offsets_are_listed_altered_reset_and_deleted(
+    def test_the_offsets_of_an_empty_group_are_listed_altered_reset_and_deleted_and_so_is_the_group(
         self, manager: KafkaAdminClient, group: tuple[str, str]
     ) -> None:
         name, topic = group
@@ -163,14 +166,8 @@ class TestGroupAdmin:
         assert committed() == {spot: 3}
         assert manager.delete_group_offsets(name, [spot]) == {spot: kafka.errors.NoError}
         assert committed() == {}
-
-    def test_offsets_of_a_topic_that_members_read_are_not_deleted(
-        self, manager: KafkaAdminClient, client: Client, group: tuple[str, str]
-    ) -> None:
-        name, topic = group
-        client.consumer(topic, group=name).until_assigned([Spot(topic, 0)])
-        spot = TopicPartition(topic, 0)
-        assert manager.delete_group_offsets(name, [spot])[spot].errno == 86  # GROUP_SUBSCRIBED_TO_TOPIC
+        assert manager.delete_groups([name])[name] == "OK"
+        assert name not in [each["group_id"] for each in manager.list_groups()]
 
     def test_a_member_is_removed_by_its_instance_id(
         self, manager: KafkaAdminClient, client: Client, group: tuple[str, str]
@@ -183,17 +180,6 @@ class TestGroupAdmin:
         answer = manager.remove_group_members(name, [MemberToRemove(group_instance_id="me", reason="a test")])
         assert set(answer.values()) == {kafka.errors.NoError}
         assert manager.describe_groups([name])[name]["group_state"] == "Empty"
-
-    def test_only_an_empty_group_is_deleted(
-        self, manager: KafkaAdminClient, client: Client, group: tuple[str, str]
-    ) -> None:
-        name, topic = group
-        consumer = client.consumer(topic, group=name)
-        consumer.until_assigned([Spot(topic, 0)])
-        assert manager.delete_groups([name])[name] != "OK"
-        client.close_one(consumer)
-        assert manager.delete_groups([name])[name] == "OK"
-        assert name not in [each["group_id"] for each in manager.list_groups()]
 
 
 class TestTransactionAdmin:
