@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, batch, errors, stored
 from tests.clients.raw_records import fetch, produce
 from tests.clients.raw_transactions import Transactional, committed, init, read_committed, settle, settled, stable
@@ -92,15 +93,8 @@ class TestSecondProtocol:
     ) -> None:
         name = topic(partitions=2)
         records = batch(b"a", producer=transactional.producer, sequence=0, transactional=True)
-        answer = wire.call(
-            Key.PRODUCE,
-            12,
-            transactional_id=transactional.transactional_id,
-            acks=-1,
-            timeout_ms=5000,
-            topic_data=[{"name": name, "partition_data": [{"index": n, "records": records} for n in range(2)]}],
-        )
-        assert errors(answer) == set()
+        fields = produce_fields({(name, 0): records, (name, 1): records}, transactional.transactional_id)
+        assert errors(wire.call(Key.PRODUCE, 12, **fields)) == set()
         assert transactional.state()[1] == {(name, 0), (name, 1)}
 
     def test_transactional_records_need_a_transactional_id(

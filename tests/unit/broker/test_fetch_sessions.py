@@ -1,36 +1,26 @@
 """Fetch sessions: what is remembered, what is answered, and what a reader that got lost is told."""
 
-from types import SimpleNamespace as Struct
-
 import pytest
 
 from fencepost.broker.fetch_sessions import FetchSessions
 from fencepost.errors import ErrorCode, KafkaError
+from fencepost.wire import messages
 from fencepost.wire.fetch import PartitionAnswer
+
+FETCH, VERSION = 1, 12
 
 
 def request(session_id=0, epoch=0, partitions=(), forgotten=()):
-    return Struct(
-        session_id=session_id,
-        session_epoch=epoch,
-        topics=[
-            Struct(
-                topic="t",
-                topic_id=None,
-                partitions=[
-                    Struct(
-                        partition=p,
-                        fetch_offset=o,
-                        partition_max_bytes=1,
-                        current_leader_epoch=-1,
-                        last_fetched_epoch=-1,
-                    )
-                    for p, o in partitions
-                ],
-            )
-        ],
-        forgotten_topics_data=[Struct(topic="t", topic_id=None, partitions=list(forgotten))],
-    )
+    """As the handler gets it: decoded from bytes."""
+    table = messages.api(FETCH).request
+    wanted = [{"partition": partition, "fetch_offset": offset} for partition, offset in partitions]
+    fields = {
+        "session_id": session_id,
+        "session_epoch": epoch,
+        "topics": [{"topic": "t", "partitions": wanted}],
+        "forgotten_topics_data": [{"topic": "t", "partitions": list(forgotten)}],
+    }
+    return table.decode(VERSION, bytes(table.encode(VERSION, fields)))
 
 
 def answer(partition, high_watermark=5, records=b"", error=0):
