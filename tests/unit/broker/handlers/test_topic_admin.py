@@ -158,23 +158,15 @@ def test_topics_are_deleted_by_id(world):
 
 def test_what_cannot_be_deleted_is_refused_in_kafkas_words(world):
     topic = world.topics.create("shop", 1, {})
-    unknown = "This server does not host this topic-partition."
-    assert [error(r) for r in delete(world, ("nope", NULL))] == [("UNKNOWN_TOPIC_OR_PARTITION", unknown)]
-    assert [error(r) for r in delete(world, (None, b"1" * 16))] == [
-        ("UNKNOWN_TOPIC_ID", "This server does not host this topic ID.")
-    ]
-    assert [error(r) for r in delete(world, ("shop", topic.id))] == [
-        ("INVALID_REQUEST", "You may not specify both topic name and topic id.")
-    ]
-    assert [error(r) for r in delete(world, (None, NULL))] == [
-        ("INVALID_REQUEST", "Neither topic name nor id were specified.")
-    ]
-    assert [error(r) for r in delete(world, ("shop", NULL), ("shop", NULL))] == [
-        ("INVALID_REQUEST", "Duplicate topic name.")
-    ]
-    assert [error(r) for r in delete(world, (None, topic.id), (None, topic.id))] == [
-        ("INVALID_REQUEST", "Duplicate topic id.")
-    ]
+    for asked, code, message in (
+        ([("nope", NULL)], "UNKNOWN_TOPIC_OR_PARTITION", "This server does not host this topic-partition."),
+        ([(None, b"1" * 16)], "UNKNOWN_TOPIC_ID", "This server does not host this topic ID."),
+        ([("shop", topic.id)], "INVALID_REQUEST", "You may not specify both topic name and topic id."),
+        ([(None, NULL)], "INVALID_REQUEST", "Neither topic name nor id were specified."),
+        ([("shop", NULL)] * 2, "INVALID_REQUEST", "Duplicate topic name."),
+        ([(None, topic.id)] * 2, "INVALID_REQUEST", "Duplicate topic id."),
+    ):
+        assert [error(result) for result in delete(world, *asked)] == [(code, message)]
     assert world.topics.get("shop") == topic
 
 
@@ -183,10 +175,7 @@ def test_a_topic_named_by_name_and_by_id_in_one_request_is_not_deleted(world, by
     topic = world.topics.create("shop", 1, {})
     asked = [("shop", NULL), (None, topic.id)]
     (result,) = delete(world, *(reversed(asked) if by_id_first else asked))
-    assert error(result) == (
-        "INVALID_REQUEST",
-        "The provided topic name maps to an ID that was already supplied.",
-    )
+    assert error(result) == ("INVALID_REQUEST", "The provided topic name maps to an ID that was already supplied.")
     assert (result.name, result.topic_id) == ("shop", topic.id)
     assert world.topics.get("shop") == topic
 
