@@ -3,6 +3,7 @@
 import pytest
 
 from fencepost.client.produce_parts import Records, produce_parts
+from fencepost.client.raw import produce_fields
 from fencepost.wire import messages, produce
 
 VERSIONS = range(produce.VERSIONS[0], produce.VERSIONS[1] + 1)
@@ -14,35 +15,17 @@ def test_every_version_is_read_as_it_was_meant(version, transactional_id):
     by_id = version >= produce.FIRST_WITH_TOPIC_IDS
     first: str | bytes = bytes(range(16)) if by_id else "invoices"
     second: str | bytes = bytes(16) if by_id else "shipments"
+    batches = {(first, 0): b"head" + b"x" * 300, (first, 7): b"whole", (second, 2): b"other"}
     topics = {
         first: [Records(0, [bytearray(b"head"), memoryview(b"x" * 300)]), Records(7, [b"whole"])],
         second: [Records(2, [b"other"])],
     }
-    parts = produce_parts(version, transactional_id, 1234, topics)
-    body = b"".join(bytes(part) for part in parts)
+    body = b"".join(bytes(part) for part in produce_parts(version, transactional_id, 1234, topics))
 
     read = produce.decode_request(version, memoryview(body), 0)
     assert (read.transactional_id, read.acks, read.timeout_ms) == (transactional_id, -1, 1234)
-    assert [(topic, partition, bytes(records or b"")) for topic, partition, records in read.partitions] == [
-        (first, 0, b"head" + b"x" * 300), (first, 7, b"whole"), (second, 2, b"other"),
-    ]  # fmt: skip
-
-    name = "topic_id" if by_id else "name"
-    fields = {
-        "transactional_id": transactional_id,
-        "acks": -1,
-        "timeout_ms": 1234,
-        "topic_data": [
-            {
-                name: topic,
-                "partition_data": [
-                    {"index": partition, "records": b"".join(bytes(piece) for piece in pieces)}
-                    for partition, pieces in entries
-                ],
-            }
-            for topic, entries in topics.items()
-        ],
-    }
+    assert {(topic, partition): bytes(records or b"") for topic, partition, records in read.partitions} == batches
+    fields = {**produce_fields(batches, transactional_id), "timeout_ms": 1234}
     assert messages.api(produce.API_KEY).request.encode(version, fields) == body
 
 
