@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Spot
 
 from fencepost.client import Cluster
 from fencepost.client.admin import NewTopic, create_topics
@@ -17,8 +18,6 @@ from fencepost.wire.compression import Compression
 from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.support import read_all, read_settled, settle, started, values, write
 from tests.conftest import unique
-
-DELETE_RECORDS = 21
 
 
 def commit(cluster: Cluster, topic: str, items: list[str], **more) -> None:
@@ -131,17 +130,12 @@ def test_a_range_that_an_open_transaction_holds_up_is_an_error_and_not_a_shorter
     assert values(read_range(cluster, where, 0, 3)) == ["a", "open"]
 
 
-def delete_before(cluster: Cluster, where: TopicPartition, offset: int) -> None:
-    topics = [{"name": where.topic, "partitions": [{"partition_index": where.partition, "offset": offset}]}]
-    answer = cluster.leader(*where).call(DELETE_RECORDS, {"topics": topics, "timeout_ms": 10_000})
-    assert answer.topics[0].partitions[0].error_code == 0
-
-
-def test_records_that_are_gone_are_an_error_with_what_is_left(cluster, topic, caplog):
+def test_records_that_are_gone_are_an_error_with_what_is_left(cluster, admin, topic, caplog):
     name = topic()
     commit(cluster, name, [str(index) for index in range(100)])
     where = TopicPartition(name, 0)
-    delete_before(cluster, where, 40)
+    before = Spot(name, 0, 40)
+    admin.delete_records([before])[before].result(20)
     with pytest.raises(OffsetsOutOfRange, match=f"{name}-0: records from offset 10 on are gone.*offsets 40 to 101"):
         list(read_range(cluster, where, 10, 100))
     with caplog.at_level(logging.WARNING):

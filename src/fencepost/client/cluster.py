@@ -238,12 +238,6 @@ class Cluster:
         wanted = None if names is None else sorted(set(names))
         return self._retrying("metadata", lambda: self._read_metadata(wanted, missing_ok=missing_ok))
 
-    def leader(self, topic: str, partition: int) -> Connection:
-        """The connection to the partition's leader. Waits for one to be elected."""
-        return self._retrying(
-            f"the leader of {topic}-{partition}", lambda: self.connect(self.leader_address(topic, partition))
-        )
-
     def leader_address(self, topic: str, partition: int) -> Address:
         """Raises ConnectionLost while there is no leader; the next call reads the metadata again."""
         found = self.topic(topic).partitions.get(partition)

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from fencepost.client import Cluster
-from fencepost.client.cluster import NO_LEADER, Coordinates
+from fencepost.client.cluster import Coordinates
 from fencepost.errors import BootstrapFailed, ConnectionLost, ErrorCode, GaveUp, Refused, TopicNotFound
 from tests.fakes.frames import HANG_UP
 from tests.unit.client.scripted import FIND_COORDINATOR, METADATA, TOPIC_ID, settings
@@ -64,11 +64,6 @@ def test_a_missing_topic_or_partition_is_named_and_never_created(broker, cluster
         cluster.leader_address("t", 8)
     assert list(cluster.refresh(["nope", "t"], missing_ok=True)) == ["t"]
     assert not any(request.allow_auto_topic_creation for request in broker.requests(METADATA))
-
-
-def test_a_leader_that_is_being_elected_is_waited_for(broker, cluster):
-    broker.queued[METADATA] = [broker.metadata(leader=NO_LEADER)] * 2
-    assert cluster.leader("t", 0).address.port == broker.port
 
 
 def test_a_topic_that_one_may_not_see_is_refused_with_the_code(broker, cluster):

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.client.cluster import NO_LEADER
 from fencepost.client.groups import CommittedOffset, committed_offsets
 from fencepost.client.offsets import latest
 from fencepost.errors import ErrorCode, Refused, Unsupported
@@ -81,6 +82,12 @@ def test_a_leader_that_moved_is_asked_again_elsewhere(broker, cluster, trouble):
     broker.queued[LIST_OFFSETS] = [trouble, listed(42)]
     assert latest(cluster, [WHERE]) == {WHERE: 42}
     assert len(broker.requests(METADATA)) == 2
+
+
+def test_a_leader_that_is_being_elected_is_waited_for(broker, cluster):
+    broker.queued[METADATA] = [broker.metadata(leader=NO_LEADER)] * 2
+    broker.answers[LIST_OFFSETS] = listed(42)
+    assert latest(cluster, [WHERE]) == {WHERE: 42}
 
 
 def test_a_partition_that_one_may_not_ask_about_is_refused(broker, cluster):
