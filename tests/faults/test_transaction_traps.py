@@ -249,50 +249,6 @@ def test_sequences_of_an_ended_transaction_are_not_taken_for_a_repetition(
     end_v1(client, session, commit=False)
 
 
-# -- shared transactions ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("protocol", [1, 2])
-def test_many_writers_share_one_transaction(client: Kafka, name: str, protocol: int) -> None:
-    """Four connections write four partitions under one id and epoch, a fifth ends it; then they are zombies."""
-    session = start(client, name, partitions=4)
-    version = PRODUCE_V2 if protocol == 2 else PRODUCE_V1
-    with contextlib.ExitStack() as stack:
-        writers = [stack.enter_context(Kafka(client.address)) for _ in range(4)]
-        if protocol == 1:
-            begin_v1(client, session, *((name, partition) for partition in range(4)))
-        threads = [
-            threading.Thread(target=_write_share, args=(writer, session, name, partition, version))
-            for partition, writer in enumerate(writers)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(20)
-        old = Session(session.producer_id, session.epoch, name, {(name, p): 20 for p in range(4)})
-        assert client.end(session, commit=True, version=5 if protocol == 2 else END_TXN_V1) is NONE
-        if protocol == 1:
-            session = client.init_producer(name)
-        settled(client, [(name, partition) for partition in range(4)], only=name)
-        for partition, writer in enumerate(writers):
-            assert client.read(name, partition).values == [f"{partition}:{n}" for n in range(20)]
-            late = writer.produce(
-                name, partition, old.batch(name, partition, ["late"]), transactional_id=name, version=version
-            )
-            assert late.error in FENCED
-
-
-def _write_share(writer: Kafka, session: Session, topic: str, partition: int, version: int) -> None:
-    for number in range(20):
-        batch = session.batch(topic, partition, [f"{partition}:{number}"], sequence=number)
-        wait_until(
-            lambda batch=batch: (
-                writer.produce(topic, partition, batch, transactional_id=topic, version=version).error is NONE
-            ),
-            "a batch is in",
-        )
-
-
 @pytest.fixture(scope="module")
 def is_kafka(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--bootstrap"))

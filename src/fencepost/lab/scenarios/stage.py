@@ -24,7 +24,7 @@ from fencepost.lab.kit.raw import RawProducer
 from fencepost.lab.kit.servers import Node, Ours, Server
 from fencepost.lab.scenarios.readers import Seen, read_all, write_all
 from fencepost.lab.scenarios.story import Kind, Story
-from fencepost.lab.scenarios.view import NOT_OPEN, View, shorten
+from fencepost.lab.scenarios.view import NOT_OPEN, View, as_dict, shorten
 from fencepost.wire.terms import Isolation, TopicPartition
 
 T = TypeVar("T")
@@ -191,7 +191,7 @@ class Stage:
         if transactional_id is not None:
             owner = self.view.owner(transactional_id)
             text = self.short(owner) if owner is not None else f"{self.short(transactional_id)}: nobody"
-            self.story.fact(Kind.EPOCHS, f"coordinator  {text}", owner.as_dict() if owner is not None else {})
+            self.story.fact(Kind.EPOCHS, f"coordinator  {text}", as_dict(owner) if owner is not None else {})
         for where in partitions:
             writers = self.view.writers(where)
             words = [
@@ -205,7 +205,7 @@ class Stage:
     def show_log(self, transactional_id: str) -> list[str]:
         """What the coordinator logged. Returns the names of the states."""
         logged = self.view.transaction_log(transactional_id)
-        data = {"transactionalId": transactional_id, "records": [entry.as_dict() for entry in logged]}
+        data = {"transactionalId": transactional_id, "records": [as_dict(entry) for entry in logged]}
         self.story.fact(Kind.LOG, f"{self.short(transactional_id)}: {shorten(logged)}", data)
         return [entry.state for entry in logged]
 

@@ -5,9 +5,10 @@ like any topic and decoded with Kafka's schema. It changes nothing.
 """
 
 import itertools
+import re
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fencepost.client.cluster import Cluster, Coordinates
@@ -40,15 +41,6 @@ class Owner:
         inside = f", {', '.join(self.partitions)} in it" if self.partitions else ""
         return f"{self.transactional_id}: producer {self.producer_id}, epoch {self.epoch}, {self.state}{inside}"
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "transactionalId": self.transactional_id,
-            "producerId": self.producer_id,
-            "epoch": self.epoch,
-            "state": self.state,
-            "partitions": list(self.partitions),
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Logged:
@@ -62,15 +54,6 @@ class Logged:
 
     def __str__(self) -> str:
         return f"{self.state}({self.epoch})"
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "offset": self.offset,
-            "state": self.state,
-            "producerId": self.producer_id,
-            "epoch": self.epoch,
-            "partitions": list(self.partitions),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +148,11 @@ class View:
             for record in view.records
             if record.key is not None and _transactional_id(record.key) == transactional_id
         ]
+
+
+def as_dict(seen: Owner | Logged) -> dict[str, Any]:
+    """For JSON, with Kafka's names: `producer_id` is producerId."""
+    return {re.sub("_(.)", lambda m: m[1].upper(), name): value for name, value in asdict(seen).items()}
 
 
 def shorten(logged: Sequence[Logged]) -> str:
