@@ -27,7 +27,7 @@ from fencepost.errors import FencepostError
 from fencepost.processes import continue_all, signal_all, stop_all, tree
 
 POLL_MS = 100
-LAST_WORDS_TIMEOUT_S = 5.0  #: for what an ended child said last
+LAST_WORDS_TIMEOUT_S = 5.0  #: for reading what an ended child wrote last
 LOG_CHARACTERS_TOLD = 3_000
 
 _children: "weakref.WeakSet[Child]" = weakref.WeakSet()
@@ -38,7 +38,7 @@ class ChildFailed(FencepostError):
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours, and the place where this very package is found, wherever this process has it from."""
+    """Our variables, with a PYTHONPATH that leads to the package this process runs."""
     here = str(Path(__file__).parent.parent)
     given = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([here, given] if given else [here]), **(more or {})}
@@ -126,19 +126,19 @@ class Child:
         return self._process.poll() if self._process is not None and os.getpid() == self._owner else None
 
     def said(self) -> str:
-        """The last of its log, for people."""
+        """The end of its log, for error messages."""
         if isinstance(self._log, deque):
             return "".join(self._log)
         return self._log.read_text(errors="replace")[-LOG_CHARACTERS_TOLD:] if self._log.exists() else ""
 
     def first_line(self, timeout_s: float) -> str | None:
-        """Of its standard output: what there is of it when the child ends, None if the time is up before that."""
+        """The first line of its standard output, or a part of it if the child ends first. None if the time is up."""
         deadline = time.monotonic() + timeout_s
         line = b""
         poll = select.poll()
         poll.register(self._ends["stdout"], select.POLLIN)
         while not line.endswith(b"\n"):
-            has_ended = not self.is_running  # before the look into the pipe, so that nothing said is missed
+            has_ended = not self.is_running  # asked before the pipe is read, so that nothing is missed
             if poll.poll(0 if has_ended else POLL_MS):
                 got = os.read(self._ends["stdout"], 1)
                 if not got:
@@ -151,13 +151,13 @@ class Child:
         return line.decode(errors="replace")
 
     def await_last_words(self) -> None:
-        """Until all that an ended child said has been read."""
+        """Wait until everything that an ended child wrote has been read."""
         for reader in self._readers.values():
             if reader.ident is not None and reader is not current_thread():
                 reader.join(LAST_WORDS_TIMEOUT_S)
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit status, once it has ended; ChildFailed if it does not in time."""
+        """Wait for its end and return its exit status. Raises ChildFailed if it does not end in time."""
         if self._process is None:
             raise ChildFailed(f"{self.name} has not been started")
         try:
@@ -170,7 +170,7 @@ class Child:
     # -- doing -------------------------------------------------------------------------------------------------------
 
     def send(self, text: str) -> None:
-        """To its standard input."""
+        """Write to its standard input."""
         with contextlib.suppress(OSError, KeyError):
             os.write(self._ends["stdin"], text.encode())
 
@@ -179,7 +179,7 @@ class Child:
             self._process.send_signal(number)
 
     def pause(self) -> None:
-        """It and all that it started stand still when this returns."""
+        """Stop it and all its descendants. They stand still when this returns."""
         if (pid := self.pid) is not None:
             stop_all(tree(pid))
 
@@ -202,7 +202,7 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        """Also a child that has ended: afterwards nothing is left of it."""
+        """Kill it and close its pipes. A child that has ended is cleaned up in the same way."""
         if os.getpid() != self._owner:
             return
         if self._process is not None:
@@ -213,7 +213,7 @@ class Child:
             _close(self._ends, name)
 
     def kill_all(self) -> None:
-        """The child and all that it started."""
+        """Kill it and all its descendants."""
         if os.getpid() != self._owner:
             return
         if (pid := self.pid) is not None:
@@ -241,7 +241,7 @@ class Child:
 
 
 def _hand_on(ends: dict[str, int], name: str, keep: Callable[[str], object]) -> None:
-    # The pipe has to be emptied or the child would stand still on a full one. This thread alone closes it.
+    # A full pipe would block the child, so it is always read. Only this thread closes it.
     with contextlib.suppress(OSError), open(ends[name], encoding="utf-8", errors="replace", closefd=False) as lines:
         for line in lines:
             keep(line)

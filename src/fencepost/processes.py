@@ -1,4 +1,4 @@
-"""Processes with all that they started: found, sent signals, made to stand still."""
+"""Processes with all their descendants: finds them, sends them signals, makes them stand still."""
 
 import contextlib
 import os
@@ -16,11 +16,11 @@ STANDING_STILL = frozenset("TtZX")
 
 
 class WillNotStop(FencepostError):
-    """A process has gone on for long after it was told to stop."""
+    """A process still runs long after SIGSTOP."""
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all that descend from it, parents first."""
+    """A process and all its descendants, parents first."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -40,14 +40,14 @@ def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def stop_all(pids: Iterable[int]) -> None:
-    """SIGSTOP, and wait for it: one thread takes the signal, and until it does the others of its process go on."""
+    """Send SIGSTOP and wait until it has effect: one thread takes the signal, and the others run on until then."""
     told = list(pids)
     signal_all(told, signal.SIGSTOP)
     deadline_s = time.monotonic() + STOP_TIMEOUT_S
     for pid in told:
         while not all(state in STANDING_STILL for state in _thread_states(pid)):
             if time.monotonic() > deadline_s:
-                raise WillNotStop(f"process {pid} goes on {STOP_TIMEOUT_S:g} s after SIGSTOP")
+                raise WillNotStop(f"process {pid} still runs {STOP_TIMEOUT_S:g} s after SIGSTOP")
             time.sleep(POLL_S)
 
 

@@ -23,7 +23,7 @@ _PACK_OFFSET = _OFFSET_LAYOUT.pack
 
 
 class IndexFile:
-    """Entries of one `struct` format; `floor` searches by a field in which they ascend."""
+    """Entries of one `struct` format. `floor` searches by a field that ascends."""
 
     def __init__(self, disk: Disk, path: str, layout: struct.Struct, *, tail_entries: int = TAIL_ENTRIES) -> None:
         self._disk = disk
@@ -182,7 +182,7 @@ class OffsetIndex(IndexFile):
         return self.entry(number)[1] if number >= 0 else 0
 
     def offset_at(self, position: int) -> int | None:
-        """An offset that is not in front of `position`: the first entry at or after it."""
+        """The offset of the first entry at or after `position`, None if there is none."""
         number = self.floor(position - 1, field=1) + 1 if self.count else 0
         return self._base_offset + self.entry(number)[0] if number < self.count else None
 
@@ -198,7 +198,7 @@ class TimeIndex(IndexFile):
         self._last_timestamp: int | None = None
 
     def add(self, timestamp: int, offset: int) -> None:
-        """Entries say what the greatest timestamp was up to an offset; one that is not greater says nothing."""
+        """An entry is the greatest timestamp up to an offset, so one that is not greater is left out."""
         if self._last_timestamp is None:
             self._last_timestamp = self.greatest()[0]
         if timestamp > self._last_timestamp:
@@ -211,7 +211,7 @@ class TimeIndex(IndexFile):
         return (entry[0], self._base_offset + entry[1]) if entry else (-1, self._base_offset)
 
     def greatest_before(self, offset: int) -> tuple[int, int]:
-        """The last entry that tells of nothing but records before `offset`, as `greatest` gives it."""
+        """The last entry that covers only records before `offset`, in the form of `greatest`."""
         number = self.floor(offset - self._base_offset - 1, 1) if self.count else -1
         entry = self.entry(number) if number >= 0 else (-1, 0)
         return entry[0], self._base_offset + entry[1]

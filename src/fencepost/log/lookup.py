@@ -1,4 +1,4 @@
-"""Finding offsets by time: the time index narrows the search down, the batches themselves decide."""
+"""Finds offsets by time: the time index narrows the search, the batches decide."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from fencepost.wire.batch import BatchHeader
 from fencepost.wire.records import decode_batch
 from fencepost.wire.terms import Isolation
 
-#: Headers that one question may look at before it is given up: about a tenth of a second.
+#: Headers that one lookup may read before it gives up: about a tenth of a second.
 WALK_BATCHES_MAX = 20_000
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def offset_for_timestamp(log: "PartitionLog", timestamp: int, isolation: Isolati
 def max_timestamp(log: "PartitionLog", isolation: Isolation) -> tuple[int, int, int] | None:
     """The greatest timestamp that is readable, and the first record that has it.
 
-    Nothing when that would have to be found by looking at a large part of a segment, which can only be after the
-    greatest of it was deleted, or is not readable yet, and times are in no order.
+    None if finding it would mean a walk through a large part of a segment. That happens only if the segment's greatest
+    timestamp was deleted or is not readable yet, and its times are in no order.
     """
     end_offset = readable_end(log, isolation)
     greatest = -1
@@ -76,7 +76,7 @@ def _greatest_in_batch(segment: Segment, position: int, header: BatchHeader, sta
 
 
 def _first_at_or_after(segment: Segment, timestamp: int, start_offset: int) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record from `start_offset` on that is at least as late."""
+    """(offset, timestamp) of the first record from `start_offset` on with at least this timestamp."""
     from_offset = max(segment.time_index.offset_before(timestamp), start_offset)
     position = segment.index.position_before(from_offset)
     for at, header in segment.headers(position, segment.size):

@@ -43,7 +43,7 @@ class PartitionDirectory:
         self.dirty.paths.update(dict.fromkeys(segment.index_paths()))
 
     def take_snapshot(self, producers: Producers, offset: int, place: Place | None = None) -> None:
-        """Write down the producers as of `offset`. One that is there stays untouched: all may depend on it by now."""
+        """Write the producers as of `offset`. An existing snapshot is not touched: recovery may depend on it."""
         if offset in self.snapshots:
             return
         path = self.snapshot_path(offset)
@@ -68,7 +68,7 @@ class PartitionDirectory:
         self.names_changed()
 
     def sync_names(self) -> None:
-        """At once, in the caller's thread."""
+        """Sync the names at once, in the caller's thread."""
         self.disk.fsync_dir(self.path)
         self.disk.fsync_dir(os.path.dirname(self.path))
 

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def enforce(log: "PartitionLog") -> int:
-    """Remove what may go; returns how many segments that were. Raises OSError when a new active one cannot be made.
+    """Remove what may go and return the number of segments. Raises OSError if a new active one cannot be made.
 
     An active segment that is no longer needed is closed first and goes with the next call.
     """
@@ -50,7 +50,7 @@ def enforce(log: "PartitionLog") -> int:
 
 
 def count_unneeded(log: "PartitionLog") -> int:
-    """How many segments, counted from the oldest, the log's start and the settings no longer ask for."""
+    """How many of the oldest segments are before the log's start or beyond what the settings keep."""
     by_start = sum(1 for end in log.segments.ends() if end <= log.log_start_offset)
     if not log.config.deletes:
         return by_start
@@ -70,7 +70,7 @@ def _count_expired(log: "PartitionLog") -> int:
 
 
 def _last_written_ms(disk: Disk, segment: Segment) -> int:
-    """By the records' own times; by the file's where they have none."""
+    """The newest time of its records, or the file's time if the records have none."""
     if segment.max_timestamp >= 0:
         return segment.max_timestamp
     return disk.modified_ms(segment.path(files.LOG))
@@ -101,4 +101,4 @@ def _remove(disk: Disk, directory: str, logs: list[str], others: list[str]) -> N
 def _report(error: BaseException | None) -> None:
     # The topic may have been deleted meanwhile.
     if error is not None and not isinstance(error, FileNotFoundError):
-        logger.warning("removing old segments failed, it is tried again after the next start: %s", error)
+        logger.warning("old segments could not be removed; this is tried again after the next start: %s", error)

@@ -1,4 +1,4 @@
-"""The segments of one log in order, and what can be asked of them together.
+"""The segments of one log in order, and lookups over all of them.
 
 Invariant: base offsets ascend, and every segment but the last, the active one, ends where the next begins.
 """

@@ -85,7 +85,7 @@ class Tail:
         return Mark(self.end_offset, active.base_offset, active.size, self._settled_offset)
 
     def roll(self) -> Segment:
-        """Begin a new segment at the log's end. Raises OSError, and then the active one goes on."""
+        """Begin a new segment at the log's end. After an OSError the old one stays active."""
         old = self.active
         if old is not None:
             if old.size == 0:
