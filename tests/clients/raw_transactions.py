@@ -90,7 +90,8 @@ def init(
 
 
 def settled(wire: Wire, transactional_id: str | None) -> tuple[int, int]:
-    """A producer id and epoch."""
+    """A producer id and epoch. Apache Kafka creates its coordinators when a client first looks for one."""
+    wire.call(Key.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=[transactional_id or ""])
     answer = init(wire, transactional_id)
     assert errors(answer) == set()
     return answer.producer_id, answer.producer_epoch
