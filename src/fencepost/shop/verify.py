@@ -34,6 +34,8 @@ POLL_S = 0.05
 MESSAGES_PER_POLL = 20_000
 LOOK_AGAIN_S = 0.2
 DEFAULT_PATIENCE_S = 10.0
+#: Unprocessed purchases.
+IDLE = frozenset({Problem.NO_INVOICE_AND_SHIPMENT, Problem.NO_DEAD_LETTER})
 
 _silent = logging.getLogger("fencepost.shop.librdkafka")
 _silent.addHandler(logging.NullHandler())
@@ -118,7 +120,8 @@ class Verifier:
         while True:
             with _without_collector():
                 report, problems = self._look(is_final=is_final)
-            is_passing = bool(problems) and problems.keys() <= PASSING and not _is_idle(problems)
+            # If only unprocessed purchases are left, there is nothing to wait for.
+            is_passing = problems.keys() <= PASSING and not problems.keys() <= IDLE
             if not is_passing or time.monotonic() > deadline_s:
                 return report
             time.sleep(LOOK_AGAIN_S)
@@ -132,13 +135,13 @@ class Verifier:
             before = self._committed(partitions[PURCHASES])
             self._read([PURCHASES], partitions)
             self._read(OUTPUTS, partitions)
-            ends = self._read([PURCHASES], partitions)
+            ends = {partition: end for (_, partition), end in self._read([PURCHASES], partitions).items()}
             after = self._committed(partitions[PURCHASES])
         except KafkaException as error:
             raise CannotVerify(f"{self._bootstrap}: {error.args[0].str()}") from None
         books.end_of_purchases()
         self._looks += 1
-        problems = books.problems(before, after, {p: end for (_, p), end in ends.items()}, is_final=is_final)
+        problems = books.problems(before, after, ends, is_final=is_final)
         report = Report(
             purchases=books.counts[PURCHASES],
             bad_purchases=books.bad_count,
@@ -147,7 +150,7 @@ class Verifier:
             dead_letters=books.counts[DEAD_LETTERS],
             open=books.open_count,
             committed=after,
-            ends={partition: offset for (_, partition), offset in ends.items()},
+            ends=ends,
             looks=self._looks,
             seconds=time.monotonic() - self._started_s,
             problems={problem.value: found for problem, found in problems.items()},
@@ -289,8 +292,3 @@ def _without_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _is_idle(problems: Mapping[Problem, Found]) -> bool:
-    """Only unprocessed purchases: there is nothing to wait for."""
-    return problems.keys() <= {Problem.NO_INVOICE_AND_SHIPMENT, Problem.NO_DEAD_LETTER}
