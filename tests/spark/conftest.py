@@ -14,7 +14,7 @@ from fencepost.spark.session import session
 from tests import quick_spark
 
 #: A query that waits for a worker to start on a busy machine takes its time.
-TIMEOUT_S = 240
+TIMEOUT_S = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

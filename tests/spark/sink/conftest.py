@@ -11,26 +11,27 @@ from pyspark.sql import SparkSession
 from tests.conftest import unique
 from tests.spark.numbers_job import Plan
 from tests.spark.scene import SMALL_RECORD_BATCHES, Scene
-from tests.spark.sink.inprocess import InProcess
+from tests.spark.sink.inprocess import InProcess, MakeScene
 
 
 @pytest.fixture
-def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> Callable[..., Scene]:
-    """`make_scene(bootstrap=…, options=…)`."""
-    numbers = itertools.count()
+def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> MakeScene:
+    """`make_scene(300, options=…)`: with 300 numbers in its source."""
+    checkpoints = itertools.count()
 
-    def make(make_topic: Callable[..., str] = topic, **settings: Any) -> Scene:
-        home = tmp_path / f"scene-{next(numbers)}"
-        home.mkdir()
-        given = {"bootstrap": bootstrap, "checkpoint": str(home / "checkpoint"), "options": SMALL_RECORD_BATCHES}
-        names = {"source": make_topic(3), "left": make_topic(3), "right": make_topic(2), "pipeline": unique("pipeline")}
-        return Scene(Plan(**{**given, **names, **settings}))
+    def make(count: int = 0, **settings: Any) -> Scene:
+        checkpoint = str(tmp_path / f"checkpoint-{next(checkpoints)}")
+        given = {"bootstrap": bootstrap, "checkpoint": checkpoint, "options": SMALL_RECORD_BATCHES}
+        names = {"source": topic(3), "left": topic(3), "right": topic(2), "pipeline": unique("pipeline")}
+        made = Scene(Plan(**{**given, **names, **settings}))
+        made.check.write(count)
+        return made
 
     return make
 
 
 @pytest.fixture
-def scene(make_scene: Callable[..., Scene]) -> Scene:
+def scene(make_scene: MakeScene) -> Scene:
     return make_scene()
 
 
@@ -40,15 +41,3 @@ def here(spark: SparkSession) -> Iterator[InProcess]:
     runner = InProcess(spark)
     yield runner
     runner.close()
-
-
-@pytest.fixture
-def make_small_scene(make_scene: Callable[..., Scene]) -> Callable[..., Scene]:
-    """With so many numbers in its source."""
-
-    def make(count: int = 300, **settings: object) -> Scene:
-        made = make_scene(**settings)
-        made.check.write(count)
-        return made
-
-    return make

@@ -1,9 +1,10 @@
-"""Pipelines run by the Spark of this process, which may die at any step, or so it looks to everybody else.
+"""Pipelines run by the Spark of this process. They may die at any step, as it looks from outside.
 
-A pipeline that dies here raises what nothing in it catches, and is never heard of again: what it had open stays open.
+A pipeline that dies here raises an exception that nothing in it catches. What it had open stays open.
 """
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,8 +23,11 @@ from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
 from tests.spark import numbers_job
 from tests.spark.numbers_job import Plan
+from tests.spark.scene import Scene
 
 TIMEOUT_S = 240.0
+#: The fixture `make_scene`.
+MakeScene = Callable[..., Scene]
 ENDTXN_SENT = "ENDTXN_SENT"
 
 
@@ -36,6 +40,20 @@ class InProcess:
         self.spark = spark
         self._pipelines: list[Pipeline] = []
         self._queries: list[StreamingQuery] = []
+
+    def writer(self, plan: Plan, **changes: Any) -> Pipeline:
+        """A writer for the plan's pipeline. It is closed after the test."""
+        given = {"pipeline": plan.pipeline, "bootstrap_servers": plan.bootstrap, "options": plan.options}
+        self._pipelines.append(batch_writer(**{**given, **changes}))
+        return self._pipelines[-1]
+
+    def numbers(self, plan: Plan) -> DataFrame:
+        """The plan's numbers as records for its left topic."""
+        return _to_left(numbers_job.read(self.spark, plan), plan)
+
+    def rate(self, plan: Plan) -> DataFrame:
+        """Ten numbers in each batch, from a source without Kafka offsets, as records for the plan's left topic."""
+        return _to_left(self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load(), plan)
 
     def start(
         self,
@@ -50,15 +68,9 @@ class InProcess:
     ) -> StreamingQuery:
         """`df` are the records, those of the plan unless given; `function` is called instead of `pipeline`."""
         records = numbers_job.transform(numbers_job.read(self.spark, plan), plan) if df is None else df
-        given: dict[str, Any] = {
-            "pipeline": plan.pipeline,
-            "bootstrap_servers": plan.bootstrap,
-            "options": plan.options,
-        }
         if pipeline is None:
-            pipeline = batch_writer(**{**given, **writer})
+            pipeline = self.writer(plan, **writer)
             pipeline.fence()
-        self._pipelines.append(pipeline)
         query = (
             records.writeStream.foreachBatch(_mortal(function or pipeline))
             .outputMode(output_mode)
@@ -70,7 +82,7 @@ class InProcess:
         return query
 
     def run(self, plan: Plan, df: DataFrame | None = None, **more: Any) -> StreamingQuery:
-        """To its end, which must be a good one."""
+        """To its end, without an error."""
         query = self.start(plan, df, **more)
         assert query.awaitTermination(int(TIMEOUT_S)), "the query does not end"
         return query
@@ -92,6 +104,10 @@ class InProcess:
             pipeline.close()
 
 
+def _to_left(rows: DataFrame, plan: Plan) -> DataFrame:
+    return rows.selectExpr(f"'{plan.left}' AS topic", "CAST(value AS STRING) AS value")
+
+
 def _mortal(function: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
     def call(df: DataFrame, batch_id: int) -> None:
         try:
@@ -105,20 +121,18 @@ def _mortal(function: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, 
 @contextlib.contextmanager
 def dying_at(point: BatchStep | str, *, passes: int = 0) -> Iterator[None]:
     """Pipelines of this process die when they come to a point once more than `passes` times."""
-    times = [0]
+    left = itertools.count(passes, -1)
 
     def look(here: BatchStep | str) -> None:
-        if here == point:
-            times[0] += 1
-            if times[0] == passes + 1:
-                raise Died(str(point))
+        if here == point and next(left) == 0:
+            raise Died(str(point))
 
     with looking(look):
         yield
 
 
 class Gate:
-    """Lets so many pass, and holds up whoever comes next, until it is opened."""
+    """Lets `passes` pipelines pass a point, and holds up the next one until it is opened."""
 
     def __init__(self, point: BatchStep | str, *, passes: int = 0) -> None:
         self._point = point

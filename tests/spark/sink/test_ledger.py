@@ -28,6 +28,16 @@ def write(transaction: SharedTransaction, cluster: Cluster, name: str, blob: obj
         writer.write(ledger.place(name), blob)  # type: ignore[arg-type]
 
 
+def commit(cluster: Cluster, name: str, *blobs: object) -> SharedTransaction:
+    """Each in a transaction of its own."""
+    transaction = SharedTransaction(cluster, unique("writer"))
+    transaction.init()
+    for blob in blobs:
+        write(transaction, cluster, name, blob)
+        transaction.commit()
+    return transaction
+
+
 def entry(batch: int) -> LedgerEntry:
     return LedgerEntry("query", batch, {WHERE: 100 * batch})
 
@@ -37,11 +47,7 @@ def test_a_pipeline_that_has_done_nothing_has_no_entry(cluster: Cluster, name: s
 
 
 def test_the_last_committed_entry_counts(cluster: Cluster, name: str) -> None:
-    transaction = SharedTransaction(cluster, name)
-    transaction.init()
-    for batch in (1, 2):
-        write(transaction, cluster, name, ledger.blob(name, entry(batch)))
-        transaction.commit()
+    transaction = commit(cluster, name, ledger.blob(name, entry(1)), ledger.blob(name, entry(2)))
     write(transaction, cluster, name, ledger.blob(name, entry(3)))
     transaction.abort()
     found = ledger.read_entry(cluster, name)
@@ -53,10 +59,7 @@ def test_pipelines_that_share_a_partition_do_not_see_each_other(cluster: Cluster
     neighbour = next(
         other for other in (f"{name}-{number}" for number in range(1000)) if ledger.place(other) == ledger.place(name)
     )
-    transaction = SharedTransaction(cluster, name)
-    transaction.init()
-    write(transaction, cluster, name, ledger.blob(name, entry(1)))
-    transaction.commit()
+    commit(cluster, name, ledger.blob(name, entry(1)))
     assert ledger.read_entry(cluster, neighbour) is None
     assert ledger.read_entry(cluster, name) is not None
 
@@ -68,13 +71,7 @@ def test_the_topic_is_compacted_and_made_once(cluster: Cluster, name: str) -> No
 
 def test_the_pipelines_of_a_batch_are_found_whatever_else_is_there(cluster: Cluster, name: str) -> None:
     query = unique("query")
-    for number, value in enumerate(
-        [ledger.blob(name, LedgerEntry(query, 7, {})), encode_batch([Record(b"x", b"?", 1)])]
-    ):
-        transaction = SharedTransaction(cluster, f"{name}-{number}")
-        transaction.init()
-        write(transaction, cluster, name, value)
-        transaction.commit()
+    commit(cluster, name, ledger.blob(name, LedgerEntry(query, 7, {})), encode_batch([Record(b"x", b"?", 1)]))
     assert ledger.pipelines_of(cluster, query, 7) == {name}
     assert ledger.pipelines_of(cluster, query, 8) == set()
 
@@ -90,9 +87,6 @@ def test_the_pipelines_of_a_batch_are_found_whatever_else_is_there(cluster: Clus
 def test_a_record_that_cannot_be_understood_stops_the_pipeline(
     cluster: Cluster, name: str, value: bytes, error: type[Exception]
 ) -> None:
-    transaction = SharedTransaction(cluster, name)
-    transaction.init()
-    write(transaction, cluster, name, encode_batch([Record(name.encode(), value, 1)]))
-    transaction.commit()
+    commit(cluster, name, encode_batch([Record(name.encode(), value, 1)]))
     with pytest.raises(error):
         ledger.read_entry(cluster, name)

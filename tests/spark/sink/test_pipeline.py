@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import IsolationLevel
 from confluent_kafka.admin import AdminClient, NewPartitions
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from fencepost.client import Cluster
@@ -21,16 +21,13 @@ from tests.conftest import unique, wait_until
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed
 from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
+from tests.spark.sink.inprocess import Gate, InProcess, MakeScene, dying_at, looking
 
-pytestmark = pytest.mark.timeout(600)
-
-SmallScene = Callable[..., Scene]
 Topic = Callable[..., str]
 
 
-def test_each_batch_is_one_transaction_that_is_told_of(spark: SparkSession, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(300, batch_records=150)
+def test_each_batch_is_one_transaction_that_is_told_of(spark: SparkSession, make_scene: MakeScene) -> None:
+    scene = make_scene(300, batch_records=150)
     heard: list[TransactionProgress] = []
     end = subscribe(heard.append)
     query = numbers_job.start(spark, scene.plan)
@@ -43,28 +40,16 @@ def test_each_batch_is_one_transaction_that_is_told_of(spark: SparkSession, make
     assert (sums.aborted, sums.skipped, sums.records) == (0, 0, 600)
     assert heard[-1].epoch > heard[0].epoch
     assert set(heard[0].records) == {scene.plan.left, scene.plan.right}
-
-
-def test_a_restart_goes_on_with_or_without_its_checkpoint(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(100)
-    here.run(scene.plan)
-    scene.check.write(50)
-    here.run(scene.plan)
-    scene.check.assert_complete()
     assert not [*scene.checkpoint.rglob("*.crc")], "a file that outlived its checksum could not be read"
-    scene.delete_checkpoint()
-    scene.check.write(50)
-    here.run(scene.plan)
-    scene.check.assert_complete()
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 @pytest.mark.parametrize("point", [BatchStep.DECIDED, BatchStep.WRITING], ids=lambda step: step.name)
 def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
-    spark: SparkSession, make_small_scene: SmallScene, point: BatchStep, writer: str
+    spark: SparkSession, make_scene: MakeScene, point: BatchStep, writer: str
 ) -> None:
     """The first batch is written by tasks, which are cancelled; the next by the driver, which may finish it."""
-    scene = make_small_scene(100, is_endless=True, batch_records=60)
+    scene = make_scene(100, is_endless=True, batch_records=60)
     gate = Gate(point, passes=0 if writer == "tasks" else 1)
     with looking(gate.look):
         query = numbers_job.start(spark, scene.plan)
@@ -87,9 +72,9 @@ def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
 
 
 def test_columns_that_make_no_record_are_refused_before_anything_is_taken_over(
-    spark: SparkSession, make_small_scene: SmallScene
+    spark: SparkSession, make_scene: MakeScene
 ) -> None:
-    scene = make_small_scene(20)
+    scene = make_scene(20)
     rows = numbers_job.read(spark, scene.plan).select("key")
     with pytest.raises(ConfigError, match="needs a column 'value'; it has key"):
         write_stream(
@@ -98,15 +83,15 @@ def test_columns_that_make_no_record_are_refused_before_anything_is_taken_over(
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_a_large_batch_is_encoded_and_written_by_all(here: InProcess, make_small_scene: SmallScene, codec: str) -> None:
+def test_a_large_batch_is_encoded_and_written_by_all(here: InProcess, make_scene: MakeScene, codec: str) -> None:
     options = {"smallBatchRecords": "0", "kafka.batch.size": "1024", "kafka.compression.type": codec}
-    scene = make_small_scene(2000, batch_records=1000, options=options)
+    scene = make_scene(2000, batch_records=1000, options=options)
     here.run(scene.plan)
     scene.check.assert_complete()
 
 
-def test_offsets_move_when_a_batch_has_nothing_to_write(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(100)
+def test_offsets_move_when_a_batch_has_nothing_to_write(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(100)
     records = numbers_job.transform(numbers_job.read(here.spark, scene.plan).where("value IS NULL"), scene.plan)
     here.run(scene.plan, records)
     assert not scene.check.see().left
@@ -115,50 +100,20 @@ def test_offsets_move_when_a_batch_has_nothing_to_write(here: InProcess, make_sm
 
 def test_a_source_without_kafka_offsets_is_known_by_its_batches(here: InProcess, scene: Scene) -> None:
     """Spark repeats the batch that was committed and not checkpointed; the ledger knows it."""
-
-    def rows() -> object:
-        numbers = here.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-        return numbers.select(sf.lit(scene.plan.left).alias("topic"), sf.col("value").cast("string").alias("value"))
-
-    with dying_at(BatchStep.COMMITTED, passes=1):
-        here.run_until_failed(scene.plan, rows(), trigger={"processingTime": "0 seconds"})
-    assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == 20
-    with dying_at(BatchStep.COMMITTED, passes=1):
-        here.run_until_failed(scene.plan, rows(), trigger={"processingTime": "0 seconds"})
-    found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
-    assert found == Counter(str(number) for number in range(40))
+    for count in (20, 40):
+        with dying_at(BatchStep.COMMITTED, passes=1):
+            here.run_until_failed(scene.plan, here.rate(scene.plan), trigger={"processingTime": "0 seconds"})
+        found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
+        assert found == Counter(str(number) for number in range(count))
 
 
-def test_several_sources_in_one_query_keep_all_of_their_offsets(
-    here: InProcess, make_small_scene: SmallScene, topic: Topic
-) -> None:
-    scene = make_small_scene(100)
-    other = dataclasses.replace(scene.plan, source=topic(2))
-    scene_of_other = type(scene.check)(other)
-    scene_of_other.written = 100  # the numbers after those of the first source
-    scene_of_other.write(60)
-
-    def records() -> object:
-        both = numbers_job.read(here.spark, scene.plan).union(numbers_job.read(here.spark, other))
-        return numbers_job.transform(both, scene.plan)
-
-    with dying_at(BatchStep.COMMITTED):
-        here.run_until_failed(scene.plan, records())
-    here.run(scene.plan, records())
-    scene.check.written = 160
-    assert scene.check.assert_whole() == 160
-    assert sum(scene.check.committed().values()) == 100
-    assert sum(scene_of_other.committed().values()) == 60
-
-
-def test_an_output_topic_may_grow_between_batches(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(100)
-    pipeline_plan = dataclasses.replace(scene.plan, batch_records=100)
-    here.run(pipeline_plan)
+def test_an_output_topic_may_grow_between_batches(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(100, batch_records=100)
+    here.run(scene.plan)
     admin = AdminClient({"bootstrap.servers": scene.plan.bootstrap})
     admin.create_partitions([NewPartitions(scene.plan.left, 5)])[scene.plan.left].result(20)
     scene.check.write(300)
-    here.run(pipeline_plan)
+    here.run(scene.plan)
     scene.check.assert_complete()
     ends = scene.check.ends(scene.plan.left, IsolationLevel.READ_COMMITTED)
     assert len(ends) == 5
@@ -168,13 +123,18 @@ def test_an_output_topic_may_grow_between_batches(here: InProcess, make_small_sc
 # -- plain batches -----------------------------------------------------------------------------------------------------
 
 
+def save(rows: DataFrame, bootstrap: str, **options: object) -> None:
+    """Through Spark's standard writer API."""
+    given = {"kafka.bootstrap.servers": bootstrap, **options}
+    rows.write.format("fencepost").options(**given).mode("append").save()
+
+
 def test_a_batch_query_is_written_in_one_transaction(spark: SparkSession, bootstrap: str, topic: Topic) -> None:
     name = topic(3)
     rows = spark.range(500).select(sf.col("id").cast("string").alias("key"), sf.col("id").cast("string").alias("value"))
     done = write(rows, bootstrap_servers=bootstrap, topic=name)
     assert done.records == {name: 500}
-    saved = rows.write.format("fencepost").option("kafka.bootstrap.servers", bootstrap).option("topic", name)
-    saved.mode("append").save()
+    save(rows, bootstrap, topic=name)
     assert Counter(read_committed(bootstrap, name)) == Counter({str(number): 2 for number in range(500)})
 
 
@@ -186,9 +146,7 @@ def test_of_a_batch_query_that_fails_nothing_is_visible(spark: SparkSession, boo
     with pytest.raises(Exception, match="spoiled"):
         write(rows, bootstrap_servers=bootstrap, topic=name, options={"kafka.batch.size": "1024"})
     with pytest.raises(Exception, match="spoiled"):
-        rows.write.format("fencepost").option("kafka.bootstrap.servers", bootstrap).option("topic", name).mode(
-            "append"
-        ).save()
+        save(rows, bootstrap, topic=name)
     assert not read_committed(bootstrap, name)
 
 
@@ -205,23 +163,13 @@ def test_a_batch_query_uses_the_transaction_protocol_that_is_set(
         if how == "write":
             write(rows, bootstrap_servers=bootstrap, transactional_id=transactional_id, options=options)
         else:
-            given = {**options, "kafka.bootstrap.servers": bootstrap, "transactionalId": transactional_id}
-            rows.write.format("fencepost").options(**given).mode("append").save()
+            save(rows, bootstrap, transactionalId=transactional_id, **options)
     with Cluster(bootstrap) as cluster:
         next_identity = SharedTransaction(cluster, transactional_id).init()
     assert next_identity.epoch == 2 * protocol
 
 
-def test_the_argument_topic_is_for_all_rows(spark: SparkSession, make_small_scene: SmallScene, topic: Topic) -> None:
-    scene = make_small_scene(20)
-    name = topic(1)
-    query = write_stream(
-        numbers_job.transform(numbers_job.read(spark, scene.plan), scene.plan),
-        pipeline=scene.plan.pipeline,
-        bootstrap_servers=scene.plan.bootstrap,
-        checkpoint=scene.plan.checkpoint,
-        topic=name,
-        trigger={"availableNow": True},
-    )
-    assert query.awaitTermination(240)
+def test_the_argument_topic_is_for_all_rows(here: InProcess, make_scene: MakeScene, topic: Topic) -> None:
+    scene, name = make_scene(20), topic(1)
+    here.run(scene.plan, topic=name)
     assert len(read_committed(scene.plan.bootstrap, name)) == 40

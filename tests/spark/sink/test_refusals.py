@@ -1,7 +1,6 @@
 """What does not fit is refused with words that help, and nothing is written."""
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
@@ -14,11 +13,8 @@ from tests.conftest import unique
 from tests.spark import numbers_job
 from tests.spark.checker import partitions_of
 from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
-
-pytestmark = pytest.mark.timeout(600)
-
-SmallScene = Callable[..., Scene]
+from tests.spark.sink.inprocess import Gate, InProcess, MakeScene, dying_at, looking
+from tests.spark.source.support import load
 
 
 def set_offsets(scene: Scene, offset: int) -> None:
@@ -38,8 +34,8 @@ def forget_offsets(scene: Scene) -> None:
     admin.delete_consumer_groups([scene.plan.pipeline])[scene.plan.pipeline].result(20)
 
 
-def test_expired_group_offsets_are_found_in_the_ledger(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(100)
+def test_expired_group_offsets_are_found_in_the_ledger(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(100)
     here.run(scene.plan)
     forget_offsets(scene)
     scene.check.write(50)
@@ -52,8 +48,8 @@ def test_expired_group_offsets_are_found_in_the_ledger(here: InProcess, make_sma
     scene.check.assert_complete()
 
 
-def test_a_group_that_was_reset_on_purpose_stops_the_pipeline(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(100)
+def test_a_group_that_was_reset_on_purpose_stops_the_pipeline(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(100)
     here.run(scene.plan)
     scene.check.write(50)
     set_offsets(scene, 0)
@@ -63,9 +59,9 @@ def test_a_group_that_was_reset_on_purpose_stops_the_pipeline(here: InProcess, m
     assert scene.check.assert_whole() == 100
 
 
-def test_the_checkpoint_of_another_pipeline_is_refused(here: InProcess, make_small_scene: SmallScene) -> None:
+def test_the_checkpoint_of_another_pipeline_is_refused(here: InProcess, make_scene: MakeScene) -> None:
     """Its offsets are not where this pipeline stopped."""
-    scene, neighbour = make_small_scene(100), unique("pipeline")
+    scene, neighbour = make_scene(100), unique("pipeline")
     here.run(scene.plan)
     mine = dataclasses.replace(
         scene.plan, pipeline=neighbour, checkpoint=scene.plan.checkpoint + "-2", batch_records=50
@@ -81,15 +77,17 @@ def test_the_checkpoint_of_another_pipeline_is_refused(here: InProcess, make_sma
 
 
 def test_offsets_that_do_not_fit_are_refused(
-    here: InProcess, make_small_scene: SmallScene, caplog: pytest.LogCaptureFixture
+    here: InProcess, make_scene: MakeScene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that starts from the beginning again would repeat everything. One that ends where the pipeline stands
-    writes nothing, and says so."""
-    scene = make_small_scene(100)
+    """A query that starts from the beginning again would repeat everything.
+
+    One that ends where the pipeline stands writes nothing, and logs that.
+    """
+    scene = make_scene(100)
     here.run(scene.plan)
     scene.delete_checkpoint()
-    source = here.spark.readStream.format("fencepost").option("kafka.bootstrap.servers", scene.plan.bootstrap)
-    again = source.option("subscribe", scene.plan.source).option("startingOffsets", "earliest").load()
+    given = {"subscribe": scene.plan.source, "startingOffsets": "earliest"}
+    again = load(here.spark.readStream, scene.plan.bootstrap, **given)
     here.run(dataclasses.replace(scene.plan, batch_records=100), numbers_job.transform(again, scene.plan))
     assert "ends where the pipeline stands already. Nothing is written" in caplog.text
     scene.delete_checkpoint()
@@ -99,8 +97,8 @@ def test_offsets_that_do_not_fit_are_refused(
     assert scene.check.assert_whole() == 100
 
 
-def test_a_missing_topic_is_named_and_nothing_is_written(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(20)
+def test_a_missing_topic_is_named_and_nothing_is_written(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(20)
     plan = dataclasses.replace(scene.plan, right=unique("nowhere"))
     said = here.run_until_failed(plan)
     assert "TopicNotFound" in said
@@ -109,35 +107,18 @@ def test_a_missing_topic_is_named_and_nothing_is_written(here: InProcess, make_s
     assert sum(scene.check.committed().values()) == 0
 
 
-def test_a_wrong_address_is_named(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(20)
+def test_a_wrong_address_is_named(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(20)
     with pytest.raises(BootstrapFailed, match=r"127\.0\.0\.1:1"):
         here.start(scene.plan, bootstrap_servers="127.0.0.1:1")
     assert not scene.check.see().left
 
 
-def test_an_error_in_the_users_code_is_told_as_it_is(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(20)
-    spoiled = numbers_job.read(here.spark, scene.plan).selectExpr(
-        f"'{scene.plan.left}' AS topic", "CAST(raise_error('the code is wrong') AS STRING) AS value"
-    )
-    assert "the code is wrong" in here.run_until_failed(scene.plan, spoiled)
-    assert not scene.check.see().left
-
-
-def test_a_column_of_another_type_is_refused(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(20)
-    rows = numbers_job.read(here.spark, scene.plan).selectExpr(f"'{scene.plan.left}' AS topic", "offset AS value")
-    assert "column 'value' must be string or binary, not bigint" in here.run_until_failed(scene.plan, rows)
-
-
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_transaction_that_outlasts_its_timeout_names_the_setting(
-    here: InProcess, make_small_scene: SmallScene
-) -> None:
-    scene = make_small_scene(20, options={"kafka.transaction.timeout.ms": "500"})
+def test_a_transaction_that_outlasts_its_timeout_names_the_setting(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(20, options={"kafka.transaction.timeout.ms": "500"})
 
     def look(point: object) -> None:
         if point is BatchStep.COMMITTING:
@@ -152,8 +133,8 @@ def test_a_transaction_that_outlasts_its_timeout_names_the_setting(
     scene.check.assert_complete()
 
 
-def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(100, options={"kafka.transaction.timeout.ms": "500"}, batch_records=40)
+def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, make_scene: MakeScene) -> None:
+    scene = make_scene(100, options={"kafka.transaction.timeout.ms": "500"}, batch_records=40)
     with dying_at(BatchStep.OFFSETS_ADDED, passes=1):
         here.run_until_failed(scene.plan)
     scene.check.wait_until_settled()
@@ -168,10 +149,10 @@ def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, 
 @pytest.mark.parametrize("protocol", ["1", "2"])
 @pytest.mark.parametrize("point", [BatchStep.WRITTEN, BatchStep.COMMITTING], ids=lambda step: step.name)
 def test_of_two_live_pipelines_with_one_name_the_older_stops_and_undoes_nothing(
-    here: InProcess, make_small_scene: SmallScene, monkeypatch: pytest.MonkeyPatch, protocol: str, point: BatchStep
+    here: InProcess, make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch, protocol: str, point: BatchStep
 ) -> None:
     """The older one is held up, and goes on while the newer one, of another process, has a transaction open."""
-    scene = make_small_scene(100, options={"transactionProtocol": protocol})
+    scene = make_scene(100, options={"transactionProtocol": protocol})
     younger_plan = dataclasses.replace(scene.plan, checkpoint=scene.plan.checkpoint + "-2")
     older_gate, younger_gate = Gate(point), Gate(BatchStep.COMMITTING)
     with looking(older_gate.look):

@@ -1,5 +1,7 @@
-"""Several DataFrames written in one micro-batch are one transaction; who writes them one by one is told, and loses
-nothing."""
+"""Several DataFrames of one micro-batch: one block is one transaction, two calls are refused and lose nothing.
+
+That they are one transaction is shown by the case "several writes in a batch" of `tests/spark/queries`.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,20 +10,31 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from fencepost.spark import batch_writer
 from fencepost.spark.sink.pipeline import Pipeline
 from fencepost.spark.sink.steps import BatchStep
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed
 from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import InProcess, dying_at
+from tests.spark.sink.inprocess import InProcess, MakeScene, dying_at
 
-pytestmark = pytest.mark.timeout(600)
-
-SmallScene = Callable[..., Scene]
 EachBatch = Callable[[DataFrame, int], None]
 
-COUNT, BATCH = 120, 50
+COUNT = 120
+
+
+@pytest.fixture
+def scene(make_scene: MakeScene) -> Scene:
+    return make_scene(COUNT, batch_records=50)
+
+
+@pytest.fixture
+def writer(here: InProcess, scene: Scene) -> Pipeline:
+    return here.writer(scene.plan)
+
+
+def left_and_right(scene: Scene) -> tuple[Counter[str], Counter[str]]:
+    left, right = (Counter(read_committed(scene.plan.bootstrap, t)) for t in (scene.plan.left, scene.plan.right))
+    return left, right
 
 
 def text(df: DataFrame) -> DataFrame:
@@ -32,23 +45,17 @@ def even(df: DataFrame) -> DataFrame:
     return text(df).where("CAST(value AS INT) % 2 = 0")
 
 
-def writer_of(scene: Scene) -> Pipeline:
-    return batch_writer(
-        pipeline=scene.plan.pipeline, bootstrap_servers=scene.plan.bootstrap, options=scene.plan.options
-    )
+def with_topic(df: DataFrame, topic: str) -> DataFrame:
+    return df.withColumn("topic", sf.lit(topic))
 
 
 def in_one_block(writer: Pipeline, scene: Scene) -> EachBatch:
     def each(df: DataFrame, batch_id: int) -> None:
         with writer.batch(df, batch_id) as batch:
             batch.write(text(df), topic=scene.plan.left)
-            batch.write(even(df).withColumn("topic", sf.lit(scene.plan.right)))
+            batch.write(with_topic(even(df), scene.plan.right))
 
     return each
-
-
-def with_topic(df: DataFrame, topic: str) -> DataFrame:
-    return df.withColumn("topic", sf.lit(topic))
 
 
 def run(here: InProcess, scene: Scene, writer: Pipeline, each: EachBatch) -> None:
@@ -60,32 +67,13 @@ def run_until_failed(here: InProcess, scene: Scene, writer: Pipeline, each: Each
 
 
 def assert_complete(scene: Scene) -> None:
-    left = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
-    right = Counter(read_committed(scene.plan.bootstrap, scene.plan.right))
-    numbers = range(scene.check.written)
-    assert left == Counter(str(number) for number in numbers)
-    assert right == Counter(str(number) for number in numbers if number % 2 == 0)
+    left, right = left_and_right(scene)
+    assert left == Counter(str(number) for number in range(COUNT))
+    assert right == Counter(str(number) for number in range(0, COUNT, 2))
 
 
-def test_they_are_one_transaction_whatever_dies(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(COUNT, batch_records=BATCH)
-    for point in (BatchStep.COMMITTING, BatchStep.COMMITTED):
-        writer = writer_of(scene)
-        writer.fence()  # otherwise the source waits for the dead transaction's timeout
-        with dying_at(point):
-            assert "the pipeline died" in run_until_failed(here, scene, writer, in_one_block(writer, scene))
-        left = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
-        right = Counter(read_committed(scene.plan.bootstrap, scene.plan.right))
-        assert right == Counter(number for number in left if int(number) % 2 == 0)
-    writer = writer_of(scene)
-    run(here, scene, writer, in_one_block(writer, scene))
-    assert_complete(scene)
-
-
-def test_all_of_them_are_made_of_the_same_rows(here: InProcess, make_small_scene: SmallScene) -> None:
+def test_all_of_them_are_made_of_the_same_rows(here: InProcess, scene: Scene, writer: Pipeline) -> None:
     """Also where the query gives other values each time that it is computed."""
-    scene = make_small_scene(COUNT)
-    writer = writer_of(scene)
     rows = numbers_job.read(here.spark, scene.plan).select("key", sf.expr("uuid()").alias("value"))
 
     def each(df: DataFrame, batch_id: int) -> None:
@@ -94,7 +82,7 @@ def test_all_of_them_are_made_of_the_same_rows(here: InProcess, make_small_scene
             batch.write(df, topic=scene.plan.right)
 
     here.run(scene.plan, rows, pipeline=writer, function=each)
-    left, right = (Counter(read_committed(scene.plan.bootstrap, t)) for t in (scene.plan.left, scene.plan.right))
+    left, right = left_and_right(scene)
     assert left == right
     assert len(left) == COUNT
 
@@ -109,17 +97,16 @@ def two_calls(first: Pipeline, second: Pipeline, scene: Scene) -> EachBatch:
 
 @pytest.mark.parametrize("who", ["one writer", "two writers of one pipeline"])
 def test_two_calls_are_refused_and_what_is_missing_is_written_in_a_block(
-    here: InProcess, make_small_scene: SmallScene, who: str
+    here: InProcess, scene: Scene, who: str
 ) -> None:
-    scene = make_small_scene(COUNT, batch_records=BATCH)
     for _ in range(2):  # a second start with the same function goes no further
-        writer = writer_of(scene)
-        other = writer if who == "one writer" else writer_of(scene)
+        writer = here.writer(scene.plan)
+        other = writer if who == "one writer" else here.writer(scene.plan)
         said = run_until_failed(here, scene, writer, two_calls(writer, other, scene))
         assert "the writer was called twice for batch 0" in said
         assert "with writer.batch(df, batch_id) as batch" in said
     assert not read_committed(scene.plan.bootstrap, scene.plan.right)
-    writer = writer_of(scene)
+    writer = here.writer(scene.plan)
     run(here, scene, writer, in_one_block(writer, scene))
     assert_complete(scene)
 
@@ -143,37 +130,32 @@ def in_blocks(writer: Pipeline, scene: Scene, *blocks: range) -> EachBatch:
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_what_is_missing_is_counted_by_the_first_of_two_calls(
-    here: InProcess, make_small_scene: SmallScene, first: int
+    here: InProcess, scene: Scene, writer: Pipeline, first: int
 ) -> None:
-    scene = make_small_scene(COUNT)
-    writer = writer_of(scene)
     said = run_until_failed(here, scene, writer, in_blocks(writer, scene, range(first), range(first, 3)))
     assert "the writer was called twice" in said
-    writer = writer_of(scene)
+    writer = here.writer(scene.plan)
     run(here, scene, writer, in_blocks(writer, scene, range(3)))
     found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
     assert found == Counter(f"{number}-{n}" for number in range(3) for n in range(COUNT))
 
 
 def test_two_pipelines_may_be_written_in_one_function(
-    here: InProcess, make_small_scene: SmallScene, caplog: pytest.LogCaptureFixture
+    here: InProcess, scene: Scene, make_scene: MakeScene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each has a transaction of its own, and a batch that one of them has committed is not written again by it."""
-    scene, neighbour = make_small_scene(COUNT, batch_records=BATCH), make_small_scene(0)
-    for point, passes in ((BatchStep.COMMITTED, 2), (BatchStep.COMMITTED, 1)):
-        first, second = writer_of(scene), writer_of(neighbour)
-        with dying_at(point, passes=passes):
+    neighbour = make_scene()
+    for passes in (2, 1):
+        first, second = here.writer(scene.plan), here.writer(neighbour.plan)
+        with dying_at(BatchStep.COMMITTED, passes=passes):
             run_until_failed(here, scene, first, two_calls(first, second, scene))
-    first, second = writer_of(scene), writer_of(neighbour)
+    first, second = here.writer(scene.plan), here.writer(neighbour.plan)
     run(here, scene, first, two_calls(first, second, scene))
     assert_complete(scene)
     assert f"the sink's pipeline is '{neighbour.plan.pipeline}', but the source's option" in caplog.text
 
 
-def test_a_block_without_writes_is_a_batch_with_nothing_to_write(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(COUNT)
-    writer = writer_of(scene)
-
+def test_a_block_without_writes_moves_the_offsets(here: InProcess, scene: Scene, writer: Pipeline) -> None:
     def each(df: DataFrame, batch_id: int) -> None:
         with writer.batch(df, batch_id):
             pass
@@ -183,10 +165,7 @@ def test_a_block_without_writes_is_a_batch_with_nothing_to_write(here: InProcess
     assert not read_committed(scene.plan.bootstrap, scene.plan.left)
 
 
-def test_a_block_that_raises_writes_nothing(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(COUNT)
-    writer = writer_of(scene)
-
+def test_a_block_that_raises_writes_nothing(here: InProcess, scene: Scene, writer: Pipeline) -> None:
     def each(df: DataFrame, batch_id: int) -> None:
         with writer.batch(df, batch_id) as batch:
             batch.write(text(df), topic=scene.plan.left)
@@ -198,10 +177,7 @@ def test_a_block_that_raises_writes_nothing(here: InProcess, make_small_scene: S
     assert_complete(scene)
 
 
-def test_a_block_that_is_never_ended_is_told_and_holds_up_nobody(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(COUNT, batch_records=BATCH)
-    writer = writer_of(scene)
-
+def test_a_block_that_never_ends_is_reported_and_stops_nobody(here: InProcess, scene: Scene, writer: Pipeline) -> None:
     def each(df: DataFrame, batch_id: int) -> None:
         writer.batch(df, batch_id).__enter__().write(text(df), topic=scene.plan.left)
 
@@ -212,10 +188,7 @@ def test_a_block_that_is_never_ended_is_told_and_holds_up_nobody(here: InProcess
     assert_complete(scene)
 
 
-def test_the_writer_is_not_called_inside_of_its_block(here: InProcess, make_small_scene: SmallScene) -> None:
-    scene = make_small_scene(COUNT)
-    writer = writer_of(scene)
-
+def test_the_writer_is_not_called_inside_of_its_block(here: InProcess, scene: Scene, writer: Pipeline) -> None:
     def each(df: DataFrame, batch_id: int) -> None:
         with writer.batch(df, batch_id):
             writer(with_topic(text(df), scene.plan.left), batch_id)

@@ -1,4 +1,4 @@
-"""Small batches: written by the driver, as soon as it has seen that they are small."""
+"""Small batches: the driver writes them, once the first batch has shown that they are small."""
 
 from collections.abc import Callable
 
@@ -10,17 +10,16 @@ from fencepost.spark.sink import jobs, small
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed, read_records
 from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import InProcess
+from tests.spark.sink.inprocess import InProcess, MakeScene
+from tests.spark.source.support import configured
 
 
 @pytest.fixture
-def make_exact_scene(make_scene: Callable[..., Scene], topic: Callable[..., str]) -> Callable[..., Scene]:
+def make_exact_scene(make_scene: MakeScene, topic: Callable[..., str]) -> MakeScene:
     """`make_exact_scene(batches, records)`: its source has one partition, so its batches are of exactly that size."""
 
     def make(batches: int, records: int, **options: str) -> Scene:
-        made = make_scene(source=topic(1), batch_records=records, options=options)
-        made.check.write(batches * records)
-        return made
+        return make_scene(batches * records, source=topic(1), batch_records=records, options=options)
 
     return make
 
@@ -41,7 +40,7 @@ def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("protocol", ["1", "2"])
 def test_all_but_the_first_are_written_by_the_driver(
-    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int], protocol: str
+    here: InProcess, make_exact_scene: MakeScene, collected: list[int], protocol: str
 ) -> None:
     scene = make_exact_scene(3, 50, transactionProtocol=protocol)
     here.run(scene.plan)
@@ -52,7 +51,7 @@ def test_all_but_the_first_are_written_by_the_driver(
 @pytest.mark.parametrize("key", ["key", "NULL"])
 @pytest.mark.parametrize("timestamp", ["TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT"])
 def test_the_driver_writes_what_tasks_write(
-    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int], key: str, timestamp: str
+    here: InProcess, make_exact_scene: MakeScene, collected: list[int], key: str, timestamp: str
 ) -> None:
     scene = make_exact_scene(2, 4)
     rows = numbers_job.read(here.spark, scene.plan).selectExpr(
@@ -63,12 +62,8 @@ def test_the_driver_writes_what_tasks_write(
         "IF(offset % 4 = 3, NULL, array(struct('color' AS key, CAST('red' AS BINARY) AS value))) AS headers",
         f"CAST(TIMESTAMP '2024-05-06 07:08:09 Asia/Tokyo' AS {timestamp}) AS timestamp",
     )
-    zone = here.spark.conf.get("spark.sql.session.timeZone")
-    here.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    try:
+    with configured(here.spark, "spark.sql.session.timeZone", "America/New_York"):
         here.run(scene.plan, rows)
-    finally:
-        here.spark.conf.set("spark.sql.session.timeZone", zone)
     assert collected == [4]
     records = read_records(scene.plan.bootstrap, scene.plan.left)
     written = sorted((record.value(), record.partition(), record.headers(), record.timestamp()) for record in records)
@@ -78,7 +73,7 @@ def test_the_driver_writes_what_tasks_write(
 
 
 def test_rows_that_come_to_more_than_the_driver_takes_are_written_by_tasks(
-    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
+    here: InProcess, make_exact_scene: MakeScene, collected: list[int]
 ) -> None:
     """The first batch has short records, the second has records of 200 kB."""
     scene = make_exact_scene(2, 100)
@@ -92,7 +87,7 @@ def test_rows_that_come_to_more_than_the_driver_takes_are_written_by_tasks(
 
 
 def test_rows_without_a_key_go_to_all_partitions_in_turn(
-    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
+    here: InProcess, make_exact_scene: MakeScene, collected: list[int]
 ) -> None:
     scene = make_exact_scene(6, 10)
     here.run(scene.plan, numbers_job.transform(numbers_job.read(here.spark, scene.plan), scene.plan).drop("key"))
@@ -101,7 +96,7 @@ def test_rows_without_a_key_go_to_all_partitions_in_turn(
 
 
 def test_a_row_without_a_topic_is_an_error_and_nothing_is_written(
-    here: InProcess, make_exact_scene: Callable[..., Scene], collected: list[int]
+    here: InProcess, make_exact_scene: MakeScene, collected: list[int]
 ) -> None:
     scene = make_exact_scene(2, 50)
     rows = numbers_job.read(here.spark, scene.plan).selectExpr(

@@ -1,14 +1,17 @@
-"""What the tests of the source share: filling topics with a foreign client, and options."""
+"""Used by tests of the source and of the sink: filling, deleting and reading topics, and options."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from fencepost.spark.options import Options
 from fencepost.spark.source.read_options import ReadKind, SourceOptions, parse_options
-from tests.conftest import unique, wait_until
+from tests.conftest import topic_maker, unique, wait_until
 
 TIMEOUT_S = 20
 
@@ -22,7 +25,7 @@ def fill(
     timestamp_ms: int | None = None,
     **settings: Any,
 ) -> None:
-    """Append records, whose keys are their values."""
+    """Append records. Their keys are their values."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
     for value in values:
         more = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
@@ -69,7 +72,35 @@ def commit_offsets(bootstrap: str, group: str, topic: str, offsets: dict[int, in
 def delete_records(bootstrap: str, topic: str, before: int, partition: int = 0) -> None:
     place = TopicPartition(topic, partition, before)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_records([place])[place].result(20)
+    admin.delete_records([place])[place].result(TIMEOUT_S)
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic], operation_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
+    wait_until(lambda: topic not in admin.list_topics(timeout=TIMEOUT_S).topics, f"{topic} is gone")
+
+
+def create_again(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    delete_topic(bootstrap, topic)
+    topic_maker(AdminClient({"bootstrap.servers": bootstrap}))(partitions, name=topic)
+
+
+def load(reader: DataFrameReader | DataStreamReader, bootstrap: str, **given: object) -> DataFrame:
+    """`load(spark.readStream, bootstrap, subscribe="purchases")`."""
+    named = {"kafka.bootstrap.servers": bootstrap, **{name: str(value) for name, value in given.items()}}
+    return reader.format("fencepost").options(**named).load()
+
+
+@contextlib.contextmanager
+def configured(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A session with another setting until the block ends."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
 
 
 def options(bootstrap: str, kind: ReadKind = ReadKind.STREAM, **given: object) -> SourceOptions:

@@ -8,23 +8,10 @@ from pyspark.errors import AnalysisException, PySparkException, StreamingQueryEx
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from tests.spark.source.support import delete_records, fill
+from tests.spark.source.support import delete_records, fill, load
 
 Topic = Callable[..., str]
 QUERY_TIMEOUT_S = 120
-
-
-@pytest.fixture
-def load(spark: SparkSession, bootstrap: str) -> Callable[..., DataFrame]:
-    """`load("readStream", subscribe=…)`."""
-
-    def call(how: str, **given: object) -> DataFrame:
-        reader = getattr(spark, how).format("fencepost").option("kafka.bootstrap.servers", bootstrap)
-        for name, value in given.items():
-            reader = reader.option(name, str(value))
-        return reader.load()
-
-    return call
 
 
 @pytest.fixture
@@ -54,9 +41,11 @@ def assert_plain(error: PySparkException, sentence: str) -> None:
         ({"assign": "t"}, "ConfigError: only one of the following options can be specified"),
     ],
 )
-def test_a_wrong_option_is_told_by_load(load: Callable[..., DataFrame], how: str, given: dict[str, str], sentence: str):
+def test_a_wrong_option_is_told_by_load(
+    spark: SparkSession, bootstrap: str, how: str, given: dict[str, str], sentence: str
+):
     with pytest.raises(AnalysisException) as failed:
-        load(how, subscribe="t", **given)
+        load(getattr(spark, how), bootstrap, subscribe="t", **given)
     assert_plain(failed.value, sentence)
     assert len(str(failed.value).splitlines()) <= 2
 
@@ -70,10 +59,10 @@ def test_a_wrong_option_is_told_by_load(load: Callable[..., DataFrame], how: str
     ],
 )
 def test_what_a_stream_meets_is_told_once(
-    load: Callable[..., DataFrame], run: Callable[[DataFrame], None], given: dict[str, str], sentence: str
+    spark: SparkSession, bootstrap: str, run: Callable[[DataFrame], None], given: dict[str, str], sentence: str
 ):
     with pytest.raises(StreamingQueryException) as failed:
-        run(load("readStream", **given))
+        run(load(spark.readStream, bootstrap, **given))
     assert_plain(failed.value, sentence)
 
 
@@ -81,22 +70,21 @@ def test_what_a_stream_meets_is_told_once(
     ("given", "sentence"),
     [
         ({"subscribe": "nowhere"}, "TopicNotFound: topic 'nowhere' does not exist: create it"),
+        ({"subscribe": "t", "kafka.bootstrap.servers": "127.0.0.1:1"}, "BootstrapFailed: no broker answers at"),
         ({"subscribe": "t", "startingOffsets": "latest"}, "ConfigError: starting offset can't be latest for batch"),
     ],
 )
-def test_what_a_batch_meets_is_two_lines(load: Callable[..., DataFrame], given: dict[str, str], sentence: str):
+def test_what_a_batch_meets_is_two_lines(spark: SparkSession, bootstrap: str, given: dict[str, str], sentence: str):
     with pytest.raises(AnalysisException) as failed:
-        load("read", **given).collect()
+        load(spark.read, bootstrap, **given).collect()
     assert_plain(failed.value, sentence)
     assert len(str(failed.value).splitlines()) <= 2
 
 
-def test_records_that_a_task_does_not_find_are_told_in_a_line(
-    load: Callable[..., DataFrame], bootstrap: str, topic: Topic
-):
+def test_records_that_a_task_does_not_find_are_told_in_a_line(spark: SparkSession, bootstrap: str, topic: Topic):
     name = topic(1)
     fill(bootstrap, name, [str(number) for number in range(20)])
-    frame = load("read", subscribe=name)
+    frame = load(spark.read, bootstrap, subscribe=name)
     frame._jdf.queryExecution().executedPlan().execute()  # its ranges are chosen now
     delete_records(bootstrap, name, before=15)
     with pytest.raises(PySparkException) as failed:
@@ -116,9 +104,9 @@ def test_saving_is_told_in_the_same_way(spark: SparkSession, bootstrap: str):
     assert_plain(failed.value, "ConfigError: the sink has no option 'maxAttemps'; did you mean 'maxAttempts'?")
 
 
-def test_the_users_own_code_keeps_its_traceback(spark: SparkSession, load: Callable[..., DataFrame]):
+def test_the_users_own_code_keeps_its_traceback(spark: SparkSession, bootstrap: str):
     with pytest.raises(AnalysisException):
-        load("read", subscribe="nowhere").collect()
+        load(spark.read, bootstrap, subscribe="nowhere").collect()
 
     def spoiled(_):  # Spark reads type hints, and warns about these
         raise RuntimeError("the code is wrong")

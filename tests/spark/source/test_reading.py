@@ -6,15 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from fencepost.client import Cluster
-from fencepost.client.admin import NewTopic, create_topics, delete_topics
+from fencepost.client.admin import NewTopic, create_topics
 from fencepost.errors import OffsetsOutOfRange
 from fencepost.lab.kit.servers import Ours
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.read_options import SourceOptions
 from fencepost.spark.source.readers import RangesPartition, read_partition
 from fencepost.spark.source.splitting import OffsetRange
-from tests.conftest import wait_until
-from tests.spark.source.support import delete_records, fill, options
+from tests.spark.source.support import create_again, delete_records, delete_topic, fill, options
 
 Topic = Callable[..., str]
 
@@ -72,8 +71,7 @@ def test_a_topic_deleted_between_planning_and_reading_is_data_loss(cluster: Clus
     fill(bootstrap, name, ["x"])
     found = options(bootstrap, subscribe=name, startingOffsets="earliest")
     ranges = planned(cluster, found)
-    delete_topics(cluster, [name])
-    wait_until(lambda: not cluster.refresh([name], missing_ok=True), "the topic is gone")
+    delete_topic(bootstrap, name)
     with pytest.raises(OffsetsOutOfRange, match="does not exist"):
         values(found, ranges)
     assert values(options(bootstrap, subscribe=name, failOnDataLoss="false"), ranges) == []
@@ -82,10 +80,8 @@ def test_a_topic_deleted_between_planning_and_reading_is_data_loss(cluster: Clus
 def test_a_worker_that_knew_an_older_topic_reads_the_new_one(cluster: Cluster, bootstrap: str, topic: Topic):
     name = topic(1)
     found = options(bootstrap, subscribe=name, startingOffsets="earliest")
-    for value in ("old", "new"):
-        if value == "new":
-            delete_topics(cluster, [name])
-            wait_until(lambda: not cluster.refresh([name], missing_ok=True), "the topic is gone")
-            create_topics(cluster, {name: NewTopic(1)})
-        fill(bootstrap, name, [value])
-        assert values(found, planned(cluster, found)) == [value]
+    fill(bootstrap, name, ["old"])
+    assert values(found, planned(cluster, found)) == ["old"]
+    create_again(bootstrap, name)
+    fill(bootstrap, name, ["new"])
+    assert values(found, planned(cluster, found)) == ["new"]

@@ -1,8 +1,8 @@
 """`spark.readStream.format("fencepost")` on a real Spark and a real broker."""
 
+import contextlib
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from fencepost.client import Cluster
 from fencepost.spark.source.planner import lag_of
 from fencepost.wire.terms import TopicPartition
 from tests.conftest import grow_topic, wait_until
-from tests.spark.source.support import abort, commit, delete_records, fill
+from tests.spark.source.support import abort, commit, fill, load
 
 Topic = Callable[..., str]
 Sink = Callable[[DataFrame, int], None]
@@ -40,13 +40,9 @@ class Source:
     def __init__(self, spark: SparkSession, bootstrap: str, checkpoint: Path) -> None:
         self.spark, self.bootstrap, self.checkpoint = spark, bootstrap, checkpoint
 
-    def start(
-        self, sink: Callable[[DataFrame, int], None], trigger: dict[str, Any] | None = None, **given: object
-    ) -> StreamingQuery:
-        reader = self.spark.readStream.format("fencepost").option("kafka.bootstrap.servers", self.bootstrap)
-        for name, value in given.items():
-            reader = reader.option(name, str(value))
-        writer = reader.load().writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
+    def start(self, sink: Sink, trigger: dict[str, Any] | None = None, **given: object) -> StreamingQuery:
+        rows = load(self.spark.readStream, self.bootstrap, **given)
+        writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**(trigger or {"availableNow": True})).start()
 
     def run(self, **given: object) -> tuple[Batches, StreamingQuery]:
@@ -59,14 +55,6 @@ class Source:
     def logged(self, batch: int) -> dict[str, Any]:
         """The source's offset in Spark's log."""
         return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[2])
-
-
-@contextmanager
-def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
-    try:
-        yield query
-    finally:
-        query.stop()
 
 
 @pytest.fixture
@@ -103,7 +91,9 @@ def test_a_live_query_sees_committed_records_and_new_partitions(
     name = topic(1)
     fill(bootstrap, name, ["before"])
     batches = Batches()
-    with running(source.start(batches, {"processingTime": "100 milliseconds"}, subscribe=name)) as query:
+    query = source.start(batches, {"processingTime": "100 milliseconds"}, subscribe=name)
+    with contextlib.ExitStack() as ending:
+        ending.callback(query.stop)
         wait_until(lambda: query.lastProgress is not None, "the query has begun", QUERY_TIMEOUT_S)
         abort(bootstrap, name, ["aborted"])
         commit(bootstrap, name, ["committed"])
@@ -131,15 +121,3 @@ def test_a_first_batch_that_failed_is_read_again_from_where_it_began(source: Sou
     fill(bootstrap, name, numbers(0, 3))
     batches, _ = source.run(subscribe=name)
     assert batches.values == [[], numbers(0, 3)]
-
-
-def test_deleted_records_stop_the_query_or_are_skipped(source: Source, bootstrap: str, topic: Topic):
-    name = topic(1)
-    fill(bootstrap, name, numbers(0, 5))
-    source.run(subscribe=name, startingOffsets="earliest")
-    fill(bootstrap, name, numbers(5, 20))
-    delete_records(bootstrap, name, before=10)
-    with pytest.raises(Exception, match="records from offset 5 to 10 were deleted"):
-        source.run(subscribe=name)
-    batches, _ = source.run(subscribe=name, failOnDataLoss="false")
-    assert batches.all == numbers(10, 20)

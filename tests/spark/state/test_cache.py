@@ -85,7 +85,7 @@ def test_long_and_strange_keys_are_kept_apart(cache: Cache) -> None:
     assert cache.position == 4
 
 
-def test_a_log_that_lost_its_end_is_read_anew(
+def test_a_log_that_lost_its_end_is_read_from_its_beginning(
     bootstrap: str, topic: Callable[..., str], cluster: Cluster, cache: Cache
 ) -> None:
     where = TopicPartition(topic(), 0)
@@ -97,7 +97,7 @@ def test_a_log_that_lost_its_end_is_read_anew(
     assert cache.get([b"lost", b"kept"]) == [None, b"1"]
 
 
-def test_a_machine_that_was_started_again_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_restart_of_the_machine_the_cache_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache_for(str(tmp_path), "boots", 0)._apply(0, 1, [b"a"], [b"1"])
     boot = tmp_path / "boot"
     boot.write_text("another\n")

@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from fencepost.client.admin import NewTopic, create_topics, delete_topics
 from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
-from fencepost.spark import batch_writer, write_stream
+from fencepost.spark import write_stream
+from fencepost.spark.sink.pipeline import Transform
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from fencepost.spark.state.changelog import changelog_name
-from tests.conftest import grow_topic, wait_until
-from tests.spark.checker import read_committed
+from tests.conftest import grow_topic
+from tests.spark.checker import read_committed, read_records
+from tests.spark.source.support import configured, create_again, delete_topic, load
 
 
 def add_up(given: Keyed) -> Updated:
@@ -57,7 +58,6 @@ class Till:
         self.spark, self.bootstrap, self.home = spark, bootstrap, home
         self.source, self.target = topic(3), topic(2)
         self.pipeline = f"till-{self.source}"
-        self.runs = 0
         self.checkpoint = str(home / "checkpoint")
         self.state_directory = str(home / "state")
 
@@ -67,29 +67,20 @@ class Till:
             producer.produce(self.source, json.dumps({"user": user, "price": 1.25}), key=user)
         assert producer.flush(30) == 0
 
-    def read(self, **options: str) -> DataFrame:
-        return (
-            self.spark.readStream.format("fencepost")
-            .option("kafka.bootstrap.servers", self.bootstrap)
-            .option("subscribe", self.source)
-            .option("startingOffsets", "committed")
-            .option("kafka.group.id", self.pipeline)
-            .options(**options)
-            .load()
-        )
-
     def run(self, step: StatefulStep, rows: Callable[[DataFrame], DataFrame] = parsed, **options: str) -> None:
+        self.run_transform(lambda batch, state: state.update(rows(batch), step), **options)
+
+    def run_transform(self, transform: Transform, topic: str | None = None, **options: str) -> None:
+        rows = load(self.spark.readStream, self.bootstrap, subscribe=self.source, pipeline=self.pipeline, **options)
         query = write_stream(
-            self.read(**options),
-            pipeline=self.pipeline,
-            bootstrap_servers=self.bootstrap,
+            rows,
             checkpoint=self.checkpoint,
-            transform=lambda batch, state: state.update(rows(batch), step),
+            topic=topic,
+            transform=transform,
             trigger={"availableNow": True},
             options={"stateDirectory": self.state_directory},
         )
         query.awaitTermination()
-        self.runs += 1
 
     def lose_checkpoint(self) -> None:
         shutil.rmtree(self.checkpoint)
@@ -107,23 +98,8 @@ class Till:
 
     def last(self, topic: str | None = None) -> dict[str, Any]:
         """The last committed value of each key of the output."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": f"look-{self.pipeline}", "auto.offset.reset": "earliest",
-             "enable.partition.eof": True, "enable.auto.commit": False}
-        )  # fmt: skip
-        consumer.subscribe([topic or self.target])
-        found: dict[str, Any] = {}
-        ended: set[int] = set()
-        partitions = len(consumer.list_topics(topic or self.target, timeout=30).topics[topic or self.target].partitions)
-        while len(ended) < partitions:
-            message = consumer.poll(30)
-            assert message is not None, "the output cannot be read"
-            if message.error():
-                ended.add(message.partition())
-            else:
-                found[message.key().decode()] = json.loads(message.value()) if message.value() else None
-        consumer.close()
-        return found
+        records = read_records(self.bootstrap, topic or self.target)
+        return {each.key().decode(): json.loads(each.value()) if each.value() else None for each in records}
 
 
 @pytest.fixture
@@ -142,11 +118,10 @@ def test_totals_stay_exact_over_restarts_lost_checkpoints_changed_queries_and_lo
 
     till.lose_checkpoint()
     grow_topic(cluster, till.source, 5)  # another number of input partitions ...
-    spark.conf.set("spark.sql.shuffle.partitions", "3")  # ... and of shuffle partitions ...
     till.buy(users)
     wider = till.step(output="user string, purchases long, amount double, mean double", update=_with_mean)
-    till.run(wider)  # ... and another output column
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    with configured(spark, "spark.sql.shuffle.partitions", "3"):  # ... and of shuffle partitions ...
+        till.run(wider)  # ... and another output column
 
     till.lose_checkpoint()
     shutil.rmtree(till.state_directory)
@@ -181,12 +156,10 @@ def test_a_key_that_is_a_time_is_found_in_every_time_zone_and_to_the_microsecond
         count_times, keys=("at",), state="n long", output="at timestamp, n long", key="unix_micros(at)", value="n"
     )
     times = [f"2026-10-25T00:30:00.00000{micros}Z" for micros in (1, 2)]
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    for other in ("UTC", "Europe/Berlin", "America/New_York"):
-        spark.conf.set("spark.sql.session.timeZone", other)
+    for zone in ("UTC", "Europe/Berlin", "America/New_York"):
         till.buy(times)
-        till.run(step, lambda batch: parsed(batch).select(sql.col("user").cast("timestamp").alias("at")))
-    spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
+        with configured(spark, "spark.sql.session.timeZone", zone):
+            till.run(step, lambda batch: parsed(batch).select(sql.col("user").cast("timestamp").alias("at")))
     assert list(till.last().values()) == [3, 3]
 
 
@@ -197,7 +170,7 @@ def test_a_state_of_nulls_takes_the_key_out(till: Till) -> None:
     till.buy(["a", "b"])
     till.run(step)  # a comes to three and is taken out
     till.buy(["a", "b"])
-    till.run(step)  # so it begins anew; b comes to three
+    till.run(step)  # so it starts from zero; b comes to three
     assert {user: row["n"] for user, row in till.last().items()} == {"a": 1, "b": 3}
     state = till.last(changelog_name(till.pipeline, "totals"))
     assert {json.loads(key)["user"]: value for key, value in state.items()} == {"a": {"n": 1}, "b": None}
@@ -212,63 +185,32 @@ def test_a_topic_for_all_rows_is_not_for_the_changelog(till: Till, topic: Callab
 
     for _ in range(2):
         till.buy(["a", "b", "a"])
-        query = write_stream(
-            till.read(),
-            pipeline=till.pipeline,
-            bootstrap_servers=till.bootstrap,
-            checkpoint=till.checkpoint,
-            topic=seen,
-            transform=transform,
-            trigger={"availableNow": True},
-            options={"stateDirectory": till.state_directory},
-        )
-        query.awaitTermination()
+        till.run_transform(transform, topic=seen)
     assert {user: row["purchases"] for user, row in till.last().items()} == {"a": 4, "b": 2}
     assert sorted(read_committed(till.bootstrap, seen)) == ["a"] * 4 + ["b"] * 2
 
 
-def test_a_step_may_be_one_of_several_writes(till: Till, topic: Callable[..., str]) -> None:
-    seen = topic(1)
-    writer = batch_writer(
-        pipeline=till.pipeline, bootstrap_servers=till.bootstrap, options={"stateDirectory": till.state_directory}
-    )
-
-    def each(df: DataFrame, batch_id: int) -> None:
-        with writer.batch(df, batch_id) as batch:
-            batch.write(parsed(df).selectExpr("user AS key", "user AS value"), topic=seen)
-            batch.update(parsed(df), till.step())
-
-    for _ in range(2):
-        till.buy(["a", "b", "a"])
-        query = till.read().writeStream.foreachBatch(each).option("checkpointLocation", till.checkpoint)
-        query.trigger(availableNow=True).start().awaitTermination()
-        till.lose_checkpoint()
-    writer.close()
-    assert {user: row["purchases"] for user, row in till.last().items()} == {"a": 4, "b": 2}
-    assert sorted(read_committed(till.bootstrap, seen)) == ["a"] * 4 + ["b"] * 2
-
-
-def test_a_changelog_that_was_given_more_partitions_is_refused(till: Till, cluster: Cluster) -> None:
-    till.buy(["a"])
-    till.run(till.step())
-    grow_topic(cluster, changelog_name(till.pipeline, "totals"), 5)
-    till.buy(["a"])
-    with pytest.raises(Exception, match="keys would be looked for in the wrong ones"):
-        till.run(till.step())
-    assert till.last()["a"]["purchases"] == 1
-
-
-def test_a_changelog_that_was_created_again_is_refused(till: Till, cluster: Cluster) -> None:
-    """It is empty, and the totals in it would begin anew without a word."""
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("with more partitions", "keys would be looked for in the wrong ones"),
+        ("created again", "was deleted and created again"),
+        ("deleted", "held this pipeline's state and is gone"),
+    ],
+)
+def test_a_changelog_that_has_lost_the_state_is_refused(till: Till, cluster: Cluster, how: str, said: str) -> None:
+    """Otherwise the totals would start from zero unnoticed."""
     till.buy(["a"])
     till.run(till.step())
     name = changelog_name(till.pipeline, "totals")
-    partitions = len(cluster.topic(name).partitions)
-    delete_topics(cluster, [name])
-    wait_until(lambda: not cluster.refresh([name], missing_ok=True), f"{name} is gone")
-    create_topics(cluster, {name: NewTopic(partitions, configs={"cleanup.policy": "compact"})})
+    if how == "with more partitions":
+        grow_topic(cluster, name, 5)
+    elif how == "created again":
+        create_again(till.bootstrap, name, len(cluster.topic(name).partitions))
+    else:
+        delete_topic(till.bootstrap, name)
     till.buy(["a"])
-    with pytest.raises(Exception, match="was deleted and created again"):
+    with pytest.raises(Exception, match=said):
         till.run(till.step())
     assert till.last()["a"]["purchases"] == 1
 
