@@ -112,7 +112,7 @@ except ConfigError as error:
 """
 
 
-def test_a_python_of_the_users_wins_and_is_told_what_it_lacks(tmp_path: Path, bare: Path) -> None:
+def test_a_python_of_the_users_wins_and_the_error_says_what_it_lacks(tmp_path: Path, bare: Path) -> None:
     ran = run(ELSEWHERE, tmp_path, bare, PYSPARK_PYTHON=str(bare / "python"))
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert ran.stdout.startswith("Spark's Python workers cannot import fencepost: ")

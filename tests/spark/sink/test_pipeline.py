@@ -1,4 +1,4 @@
-"""The sink on a real Spark and a real broker: what a pipeline does when nobody is killed."""
+"""The sink on a real Spark and a real broker, without failures."""
 
 import dataclasses
 import threading
@@ -26,7 +26,7 @@ from tests.spark.sink.inprocess import Gate, InProcess, MakeScene, dying_at, loo
 Topic = Callable[..., str]
 
 
-def test_each_batch_is_one_transaction_that_is_told_of(spark: SparkSession, make_scene: MakeScene) -> None:
+def test_each_batch_is_one_transaction_and_is_reported(spark: SparkSession, make_scene: MakeScene) -> None:
     scene = make_scene(300, batch_records=150)
     heard: list[TransactionProgress] = []
     end = subscribe(heard.append)

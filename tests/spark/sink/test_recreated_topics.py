@@ -24,7 +24,7 @@ def replace_source(scene: Scene) -> list[str]:
 
 
 @pytest.mark.parametrize("checkpoint", ["kept", "deleted"])
-def test_a_source_that_was_created_again_stops_the_pipeline_until_it_is_told(
+def test_a_source_that_was_created_again_stops_the_pipeline_until_it_is_accepted(
     here: InProcess, make_scene: MakeScene, checkpoint: str
 ) -> None:
     scene = make_scene(OLD)

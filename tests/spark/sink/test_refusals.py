@@ -1,4 +1,4 @@
-"""What does not fit is refused with words that help, and nothing is written."""
+"""Refusals: the message says what to do, and nothing is written."""
 
 import dataclasses
 

@@ -41,7 +41,7 @@ def assert_plain(error: PySparkException, sentence: str) -> None:
         ({"assign": "t"}, "ConfigError: only one of the following options can be specified"),
     ],
 )
-def test_a_wrong_option_is_told_by_load(
+def test_load_reports_a_wrong_option(
     spark: SparkSession, bootstrap: str, how: str, given: dict[str, str], sentence: str
 ):
     with pytest.raises(AnalysisException) as failed:
@@ -58,7 +58,7 @@ def test_a_wrong_option_is_told_by_load(
         ({"subscribe": "t", "endingOffsets": "latest"}, "ConfigError: option 'endingOffsets': ending offset not valid"),
     ],
 )
-def test_what_a_stream_meets_is_told_once(
+def test_an_error_of_a_stream_is_reported_once(
     spark: SparkSession, bootstrap: str, run: Callable[[DataFrame], None], given: dict[str, str], sentence: str
 ):
     with pytest.raises(StreamingQueryException) as failed:
@@ -74,14 +74,14 @@ def test_what_a_stream_meets_is_told_once(
         ({"subscribe": "t", "startingOffsets": "latest"}, "ConfigError: starting offset can't be latest for batch"),
     ],
 )
-def test_what_a_batch_meets_is_two_lines(spark: SparkSession, bootstrap: str, given: dict[str, str], sentence: str):
+def test_an_error_of_a_batch_is_two_lines(spark: SparkSession, bootstrap: str, given: dict[str, str], sentence: str):
     with pytest.raises(AnalysisException) as failed:
         load(spark.read, bootstrap, **given).collect()
     assert_plain(failed.value, sentence)
     assert len(str(failed.value).splitlines()) <= 2
 
 
-def test_records_that_a_task_does_not_find_are_told_in_a_line(spark: SparkSession, bootstrap: str, topic: Topic):
+def test_records_that_a_task_does_not_find_are_one_line(spark: SparkSession, bootstrap: str, topic: Topic):
     name = topic(1)
     fill(bootstrap, name, [str(number) for number in range(20)])
     frame = load(spark.read, bootstrap, subscribe=name)
@@ -93,7 +93,7 @@ def test_records_that_a_task_does_not_find_are_told_in_a_line(spark: SparkSessio
     assert "failOnDataLoss" in str(failed.value)
 
 
-def test_saving_is_told_in_the_same_way(spark: SparkSession, bootstrap: str):
+def test_an_error_of_saving_is_reported_in_the_same_way(spark: SparkSession, bootstrap: str):
     rows = spark.range(3).select(sf.col("id").cast("string").alias("value"))
     writer = rows.write.format("fencepost").option("kafka.bootstrap.servers", bootstrap).mode("append")
     with pytest.raises(PySparkException) as failed:

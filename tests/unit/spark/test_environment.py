@@ -1,4 +1,4 @@
-"""Which Python and which Java a Spark that is started later finds, and what a running session is told."""
+"""Which Python and Java a Spark finds that starts later, and which Python a running session uses."""
 
 import os
 import sys
@@ -154,7 +154,7 @@ def test_no_session_and_one_of_connect_have_nothing_to_adopt() -> None:
         ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "another version of Python"),
     ],
 )
-def test_a_worker_with_another_python_is_told_with_the_variable_to_set(text: str, said: str) -> None:
+def test_the_error_of_a_worker_with_another_python_names_the_variable_to_set(text: str, said: str) -> None:
     found = explain(RuntimeError(text))
     assert found is not None
     assert said in str(found)

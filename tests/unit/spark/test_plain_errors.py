@@ -1,4 +1,4 @@
-"""Errors of ours lose their traceback in a process of Spark's, and only there."""
+"""Our errors lose their traceback in a process of Spark, and only there."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from fencepost.spark.plain_errors import HIDE_VARIABLE, one_line
 
 @pytest.fixture(autouse=True)
 def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After each test as it was before."""
+    """Each test leaves the variable as it was."""
     monkeypatch.setenv(HIDE_VARIABLE, "")
 
 
@@ -46,7 +46,7 @@ def test_an_error_of_ours_is_one_line() -> None:
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("error", [InvariantBroken("a bug"), ValueError("a surprise")])
-def test_what_nobody_foresaw_keeps_its_traceback(error: Exception) -> None:
+def test_unexpected_errors_keep_their_traceback(error: Exception) -> None:
     assert "Traceback" in sent(error)
 
 

@@ -8,7 +8,7 @@ from fencepost.spark.sink.inherited import SourceSaid, choose
 SHOP = SourceSaid("shop", servers="a:1")
 
 
-def test_what_is_said_at_the_source_need_not_be_said_again() -> None:
+def test_options_of_the_source_need_not_be_repeated() -> None:
     assert choose(None, None, [SHOP]) == ("shop", "a:1")
     assert choose("shop", None, [SHOP]) == ("shop", "a:1")
     assert choose(None, "b:2", [SHOP]) == ("shop", "b:2"), "the sink may write to another cluster"
@@ -39,7 +39,7 @@ def test_a_source_of_another_pipeline_is_refused(option: str) -> None:
         ([SHOP, SourceSaid(servers="b:2")], "bootstrap_servers", r"do not agree on it \('a:1', 'b:2'\)"),
     ],
 )
-def test_what_the_sources_do_not_tell_is_asked_for_by_name(sources: list[SourceSaid], argument: str, why: str) -> None:
+def test_an_argument_that_the_sources_do_not_give_is_named(sources: list[SourceSaid], argument: str, why: str) -> None:
     with pytest.raises(ConfigError, match=f"give the argument '{argument}': .*{why}"):
         choose(None, None, sources)
 

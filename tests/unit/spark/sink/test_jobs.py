@@ -33,7 +33,7 @@ def test_the_columns_of_sparks_own_sink_are_taken() -> None:
         ({"topic": "string", "value": "string", "Key": "string"}, "column 'Key' would be dropped"),
     ],
 )
-def test_what_is_missing_or_of_another_type_is_said(kinds: dict[str, str], said: str) -> None:
+def test_a_column_that_is_missing_or_of_another_type_is_named(kinds: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check_columns(kinds, None)
 

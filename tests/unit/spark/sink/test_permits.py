@@ -1,4 +1,4 @@
-"""Who may write: over real sockets, as the workers ask."""
+"""Permits, over real sockets as in the workers."""
 
 import socket
 import threading
@@ -49,7 +49,7 @@ def test_a_writer_that_is_started_again_may_not_write(desk: PermitDesk) -> None:
     assert desk.close() == 2
 
 
-def test_of_many_that_ask_at_once_one_is_told_yes(desk: PermitDesk) -> None:
+def test_of_many_that_ask_at_once_one_gets_the_permit(desk: PermitDesk) -> None:
     ticket = desk.open(lambda: IDENTITY)
 
     def has_permit(number: int) -> bool:
@@ -83,7 +83,7 @@ def test_a_stranger_gets_no_permit(desk: PermitDesk) -> None:
     assert ask(ticket, 0, "1.0") == IDENTITY
 
 
-def test_a_transaction_that_cannot_be_begun_is_told_to_writer_and_driver(desk: PermitDesk) -> None:
+def test_writer_and_driver_learn_why_a_transaction_cannot_be_begun(desk: PermitDesk) -> None:
     def begin() -> ProducerIdentity:
         raise Fenced("a newer producer has the id")
 

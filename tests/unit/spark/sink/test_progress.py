@@ -1,4 +1,4 @@
-"""What has been done, in sums and one by one."""
+"""Progress: totals, and single transactions."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_listener_hears_of_transactions_until_it_is_ended() -> None:
     assert heard == [1]
 
 
-def test_a_listener_that_fails_is_told_of_and_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_fails_is_logged_and_does_no_harm(caplog: pytest.LogCaptureFixture) -> None:
     """Otherwise its error would be taken for one of the batch, which is committed."""
     heard: list[int] = []
 
