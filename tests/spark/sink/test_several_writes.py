@@ -1,7 +1,4 @@
-"""Several DataFrames of one micro-batch: one block is one transaction, two calls are refused and lose nothing.
-
-That they are one transaction is shown by the case "several writes in a batch" of `tests/spark/queries`.
-"""
+"""Several DataFrames of one micro-batch: one block is one transaction, two calls are refused and lose nothing."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -70,6 +67,19 @@ def assert_complete(scene: Scene) -> None:
     left, right = left_and_right(scene)
     assert left == Counter(str(number) for number in range(COUNT))
     assert right == Counter(str(number) for number in range(0, COUNT, 2))
+
+
+def test_they_are_one_transaction_whatever_dies(here: InProcess, scene: Scene) -> None:
+    for point in (BatchStep.COMMITTING, BatchStep.COMMITTED):
+        writer = here.writer(scene.plan)
+        writer.fence()  # otherwise the source waits for the dead transaction's timeout
+        with dying_at(point):
+            assert "the pipeline died" in run_until_failed(here, scene, writer, in_one_block(writer, scene))
+        left, right = left_and_right(scene)
+        assert right == Counter(number for number in left.elements() if int(number) % 2 == 0)
+    writer = here.writer(scene.plan)
+    run(here, scene, writer, in_one_block(writer, scene))
+    assert_complete(scene)
 
 
 def test_all_of_them_are_made_of_the_same_rows(here: InProcess, scene: Scene, writer: Pipeline) -> None:
