@@ -6,6 +6,7 @@ from typing import Any
 from fencepost.client.connection import Pending
 from fencepost.client.raw import offset_topics
 from tests.clients.raw import Key, Wire, errors
+from tests.conftest import unique, wait_until
 
 #: A consumer's subscription to nothing.
 SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
@@ -83,3 +84,15 @@ class Member:
             "topics": offset_topics({(topic, 0): offset}, metadata),
         }
         return errors(self.wire.call(Key.OFFSET_COMMIT, version, **fields))
+
+
+def served_group(wire: Wire) -> str:
+    """The name of a group whose coordinator is there: Apache Kafka creates it when a client first looks for it."""
+    name = unique("group")
+
+    def is_served() -> bool:
+        found = wire.call(Key.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[name])
+        return not errors(found) and not errors(wire.call(Key.DESCRIBE_GROUPS, 5, groups=[name]))
+
+    wait_until(is_served, "the group has a coordinator")
+    return name

@@ -6,21 +6,13 @@ from typing import Any
 import pytest
 
 from tests.clients.raw import Key, Wire, errors
-from tests.clients.raw_groups import SUBSCRIPTION, Member
+from tests.clients.raw_groups import SUBSCRIPTION, Member, served_group
 from tests.conftest import MakeTopic, unique, wait_until
 
 
 @pytest.fixture
 def group(wire: Wire) -> str:
-    """The name of a group whose coordinator is there."""
-    name = unique("group")
-
-    def is_served() -> bool:
-        found = wire.call(Key.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[name])
-        return not errors(found) and not errors(wire.call(Key.DESCRIBE_GROUPS, 5, groups=[name]))
-
-    wait_until(is_served, "the group has a coordinator")
-    return name
+    return served_group(wire)
 
 
 @pytest.fixture

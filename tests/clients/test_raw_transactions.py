@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.client.raw import produce_fields
 from tests.clients.raw import Key, Wire, batch, errors, stored
+from tests.clients.raw_groups import served_group
 from tests.clients.raw_records import fetch, produce
 from tests.clients.raw_transactions import Transactional, committed, init, read_committed, settle, settled, stable
 from tests.conftest import MakeTopic, unique, wait_until
@@ -72,7 +73,7 @@ class TestSecondProtocol:
     def test_offsets_join_the_transaction_by_themselves(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic
     ) -> None:
-        name, group = topic(), unique("group")
+        name, group = topic(), served_group(wire)
         assert transactional.commit_offset(group, name, 7) == set()
         state, partitions = transactional.state()
         assert state == "Ongoing"
@@ -132,7 +133,7 @@ class TestFirstProtocol:
     def test_offsets_need_their_group_registered(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic
     ) -> None:
-        name, group = topic(), unique("group")
+        name, group = topic(), served_group(wire)
         assert transactional.commit_offset(group, name, 7, version=3) == {"INVALID_TXN_STATE"}
         added = wire.call(Key.ADD_OFFSETS_TO_TXN, 3, **transactional.fields, group_id=group)
         assert errors(added) == set()
