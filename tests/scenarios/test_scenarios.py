@@ -25,7 +25,7 @@ QUICK = [
     "zombie",
     "loop-dies",
     "downstream-dies",
-    "coordinator-dies",
+    pytest.param("coordinator-dies", marks=pytest.mark.timeout(300)),  # starts the broker 36 times
     "two-consumers",
     "group-coordinator-dies",
     "leader-dies",
