@@ -43,6 +43,8 @@ APACHE_SETTINGS = {**SHORT_CYCLES, **BUSY_SETTINGS, "log.initial.task.delay.ms":
 
 WAIT_TIMEOUT_S = 20.0
 CREATE_PARTITIONS = 37
+#: For a test in these directories: on a busy machine Spark takes its time.
+TIMEOUTS_S = {"spark": 600, "shop": 600}
 
 #: The fixture `topic`.
 MakeTopic = Callable[..., str]
@@ -58,6 +60,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("thorough") and not item.config.getoption("--thorough"):
         pytest.skip("takes long: --thorough runs it")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        timeout_s = TIMEOUTS_S.get(item.path.relative_to(ROOT / "tests").parts[0])
+        if timeout_s is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(timeout_s))
 
 
 @pytest.fixture(scope="session")

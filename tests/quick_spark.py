@@ -13,9 +13,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fencepost.spark.home import spark_home
 from fencepost.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVES = ROOT / ".cache" / "spark-classes"
@@ -33,6 +37,25 @@ def hasten() -> None:
     os.environ[LAUNCHER_VARIABLE] = OPTIONS
     archive = _archive()
     os.environ[DRIVER_VARIABLE] = f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive is not None else OPTIONS
+
+
+def start(name: str, home: Path, *, log_file: Path | None = None) -> "SparkSession":
+    """A Spark with two cores, everything local. What it writes goes to `home`."""
+    from fencepost.spark.session import session
+
+    hasten()
+    conf = {
+        # A query over a few rows ends before generated code pays.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.local.dir": str(home),
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.driver.memory": "1g",
+        "spark.driver.maxResultSize": "16m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.pollingDelay": "10",
+    }
+    return session(name, "local[2]", conf, log_file=os.environ.get("SPARK_TEST_LOG", log_file))
 
 
 def _archive() -> Path | None:

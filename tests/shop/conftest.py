@@ -1,7 +1,6 @@
-"""A broker for the tests that need one beside the command; all of them may take their time on a busy machine."""
+"""A broker for the tests that need one beside the command."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,15 +9,6 @@ from fencepost.client import Cluster
 from fencepost.client.admin import NewTopic, create_topics
 from fencepost.shop import TOPICS
 from tests import quick_spark
-
-TIMEOUT_S = 600
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = str(Path(__file__).parent)
-    for item in items:
-        if str(item.path).startswith(here):
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,8 +1,8 @@
 """Every query that people write, against the same query as a batch, while its driver dies.
 
 ===========================  ===========================================================================================
-`case.py`                    what a case is: sources, a query, a sink, a trigger, acts
-`matrix.py`                  all cases; `queries.py`, `python_state.py`, `sinks.py`, `steps.py`, `acts.py`: parts
+`case.py`, `acts.py`         what a case is: sources, a query, a sink, a trigger; and what happens in it
+`matrix.py`                  all cases; `queries.py`, `python_state.py`, `sinks.py`, `steps.py`: parts
 `play.py`                    plays a case act by act and compares; `runner.py` runs its query once
 `given.py`, `inputs.py`      how a query reads its sources, and how they are filled
 `deaths.py`                  how a run ends before its time

@@ -1,7 +1,6 @@
 """A case: what is written, which query reads it, how it is run and killed, and what its output must be like. Data only.
 
-A case is played act by act (`play.py`): a wave of records is written, the query runs to its end or dies on the way, its
-checkpoint is lost. `default_acts` are those that every case goes through unless it has its own.
+A case is played act by act: `acts.py` has what may happen, `play.py` does it.
 """
 
 import enum
@@ -9,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fencepost.spark.sink.steps import BatchStep
+from tests.spark.queries.acts import Acts, Loss, default_acts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,7 +26,12 @@ SENTINEL_YEAR = 2222
 SENTINEL_S = 7_952_342_400
 DAY_S = 86_400
 
-COMMIT_SENT = "ENDTXN_SENT"
+#: Spark keeps its state in RocksDB.
+ROCKS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,7 @@ class Written(enum.Enum):
 
     PLAIN = enum.auto()
     WITH_ABORTS = enum.auto()  #: in transactions, and as many again in transactions that are aborted
-    COMPACTED = (
-        enum.auto()
-    )  #: most of the first wave's records are overwritten, and compacted away before they are read
+    COMPACTED = enum.auto()  #: most records of the first wave are overwritten, and compacted away before they are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +87,6 @@ class Source:
     same_as: str | None = None  #: another source, whose topics this one reads as well
 
 
-class Loss(enum.Enum):
-    """What becomes of a pipeline whose checkpoint is deleted: nothing, or in which words it is refused."""
-
-    CONTINUES = ""  #: Kafka holds all that it needs
-    OF_STATE = "the state of Spark's own stateful operators"
-    OF_POSITIONS = "the position of "  #: of a source that is not Kafka
-    OF_START = "does not continue where the pipeline stopped, and would repeat records"  #: it begins with the earliest
-
-
 class Match(enum.Enum):
     """How the output compares with the batch query's."""
 
@@ -101,65 +94,6 @@ class Match(enum.Enum):
     IN_ORDER = enum.auto()  #: and those of one key in the order of the batch's
     LATEST = enum.auto()  #: the last record of each key; each one before is another of `Case.running`, in its order
     ALL_AGAIN = enum.auto()  #: the same, but a record may come again in every batch
-
-
-class How(enum.Enum):
-    """How a run is ended on its way."""
-
-    PLAYED = enum.auto()  #: the pipeline raises what nothing in it catches, and is never heard of again
-    KILLED = enum.auto()  #: a driver of its own, and its JVM, get SIGKILL
-    STOPPED = enum.auto()  #: somebody calls `query.stop()`, and it ends without an error
-    REPEATED = enum.auto()  #: not at all: an attempt fails, or its outcome is not known, and the sink makes another
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
-    """Of the driver, or what else `how` says, when it comes to `point` once more than `passes` times in a run."""
-
-    point: BatchStep | str
-    passes: int = 0
-    how: How = How.PLAYED
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    wave: int  #: of all sources; those beyond the last are sentinels
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """To the end of what is there, or to its death."""
-
-    death: Death | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LoseCheckpoint:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Grow:
-    """A source gets one more topic if it is subscribed by a pattern, else twice as many partitions."""
-
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Compare what is committed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRefused:
-    """It ends with an error of ours that has these words, and nothing has changed."""
-
-    words: tuple[str, ...]
-
-
-REFUSED = "fencepost.errors.BatchRefused: "
-
-Act = Write | Run | LoseCheckpoint | Grow | Check | RunRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +112,7 @@ class Case:
     outputs: Mapping[str, int] = field(default_factory=lambda: {"out": 2})  #: labels of topics, and their partitions
     conf: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)  #: of the sink
-    acts: tuple[Act, ...] = ()
+    acts: Acts = ()  #: `default_acts` if there are none
     moves_group: bool = True  #: all that was read is committed, also what led to nothing
     is_quick: bool = False  #: part of `make test`
     pending: str = ""  #: what has to be mended before it can pass
@@ -189,29 +123,5 @@ class Case:
         return max((len(source.waves) for source in self.sources.values()), default=0)
 
     @property
-    def script(self) -> tuple[Act, ...]:
-        return self.acts or default_acts(self)
-
-
-def default_acts(case: Case) -> tuple[Act, ...]:
-    """Die before Kafka's commit, die after it and before Spark's, end, with an attempt that fails on the way.
-
-    More input: die; go on, without a checkpoint if that can be.
-    """
-    acts: list[Act] = [
-        Write(0),
-        Run(Death(BatchStep.COMMITTING, passes=1)),
-        Run(Death(BatchStep.COMMITTED, passes=1)),
-        Run(Death(BatchStep.WRITTEN, how=How.REPEATED)),
-        Write(1),
-        Run(Death(BatchStep.COMMITTED)),
-    ]
-    if case.loss is Loss.CONTINUES:
-        acts += [LoseCheckpoint()]
-    acts += [Run()]
-    if case.has_watermark:
-        acts += [Write(case.waves), Run(), Write(case.waves + 1), Run()]
-    acts += [Check()]
-    if case.loss is not Loss.CONTINUES:
-        acts += [Write(case.waves), LoseCheckpoint(), RunRefused((REFUSED, case.loss.value))]
-    return tuple(acts)
+    def script(self) -> Acts:
+        return self.acts or default_acts(self.waves, self.loss, has_watermark=self.has_watermark)

@@ -1,4 +1,4 @@
-"""Ends of runs, in this process: deaths that are played, and queries that somebody stops.
+"""Ends of runs, in this process: deaths that are played, queries that somebody stops, attempts that fail.
 
 A pipeline that dies raises what nothing in it catches: nothing is undone, nobody is told, and what was open stays open.
 Spark hears of it as of any error in a `foreachBatch`.
@@ -17,8 +17,8 @@ from fencepost.errors import OutcomeUnknown, WriteFailed
 from fencepost.spark.sink.pipeline import Pipeline
 from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
-from tests.spark.queries.case import Death
-from tests.spark.sink.inprocess import Died, dying_at, looking
+from tests.spark.queries.acts import Death, How
+from tests.spark.sink.inprocess import Died, looking
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,37 +31,21 @@ BatchFunction = Callable[["DataFrame", int], None]
 
 
 @contextlib.contextmanager
-def stopping(death: Death, query: "Future[StreamingQuery]") -> Iterator[None]:
-    """The query is stopped at that point, and goes on there when Spark knows that it is to stop."""
-    left = itertools.count(death.passes, -1)
+def at(death: Death | None, end: Callable[[], None]) -> Iterator[None]:
+    """`end` is called when a pipeline comes to the point of its death."""
+    left = itertools.count(death.passes if death else 0, -1)
 
     def look(here: BatchStep | str) -> None:
-        if here == death.point and next(left) == 0:
-            started = query.result(TIMEOUT_S)
-            threading.Thread(target=started.stop, daemon=True).start()
-            wait_until(lambda: not started.isActive, "the query knows that it is to stop")
+        if death is not None and here == death.point and next(left) == 0:
+            end()
 
     with looking(look):
         yield
 
 
 @contextlib.contextmanager
-def repeating(death: Death) -> Iterator[None]:
-    """The attempt fails at that point; where a commit may be under way or done, nobody knows its outcome."""
-    left = itertools.count(death.passes, -1)
-    error = OutcomeUnknown if death.point in (BatchStep.COMMITTING, BatchStep.COMMITTED) else WriteFailed
-
-    def look(here: BatchStep | str) -> None:
-        if here == death.point and next(left) == 0:
-            raise error("as the test wants it")
-
-    with looking(look):
-        yield
-
-
-@contextlib.contextmanager
-def dying(death: Death | None) -> Iterator[list[Pipeline]]:
-    """Queries that are started here die so. Gives the pipelines that were handed to Spark as they are."""
+def ending(death: Death | None, query: "Future[StreamingQuery] | None" = None) -> Iterator[list[Pipeline]]:
+    """Queries that are started here end so. Gives the pipelines that were handed to Spark as they are."""
     handed: list[Pipeline] = []
     foreach_batch = DataStreamWriter.foreachBatch
 
@@ -77,9 +61,26 @@ def dying(death: Death | None) -> Iterator[list[Pipeline]]:
 
         return foreach_batch(self, call)
 
+    def end() -> None:
+        assert death is not None
+        if death.how is How.STOPPED:
+            assert query is not None
+            _stop(query.result(TIMEOUT_S))
+        elif death.how is How.REPEATED:
+            is_unknown = death.point in (BatchStep.COMMITTING, BatchStep.COMMITTED)
+            raise (OutcomeUnknown if is_unknown else WriteFailed)("as the test wants it")
+        else:
+            raise Died(str(death.point))
+
     DataStreamWriter.foreachBatch = mortal  # type: ignore[method-assign]
     try:
-        with contextlib.nullcontext() if death is None else dying_at(death.point, passes=death.passes):
+        with at(death, end):
             yield handed
     finally:
         DataStreamWriter.foreachBatch = foreach_batch  # type: ignore[method-assign]
+
+
+def _stop(query: "StreamingQuery") -> None:
+    """Goes on when Spark knows that the query is to stop."""
+    threading.Thread(target=query.stop, daemon=True).start()
+    wait_until(lambda: not query.isActive, "the query knows that it is to stop")

@@ -10,7 +10,6 @@ command that plays the original again.
 import argparse
 import contextlib
 import itertools
-import os
 import random
 import re
 import shutil
@@ -24,14 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import fencepost
-from bench.harness import java
 from fencepost.lab.kit.servers import SHORT_CYCLES
 from tests import quick_spark
-from tests.spark.queries.case import Death, How, Run
+from tests.spark.queries.acts import Death, How, Run
 from tests.spark.queries.generate import Made, as_case, generate
 from tests.spark.queries.play import Play
 from tests.spark.queries.script import script_of
 from tests.spark.queries.shrink import shrink
+from tests.spark.queries.spark_kafka import missing_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,7 +123,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def one(fuzz: Fuzz, seed: int) -> int:
-    made = generate(seed, with_connector=has_connector())
+    made = generate(seed, with_connector=not missing_connector())
     print(made, flush=True)
     failure = fuzz.failure(made)
     if failure is None:
@@ -141,7 +140,7 @@ def many(fuzz: Fuzz, seed: int, seconds: float) -> int:
         elapsed_s = time.monotonic() - began_s
         if elapsed_s > seconds:
             break
-        made = generate(each, with_connector=has_connector())
+        made = generate(each, with_connector=not missing_connector())
         if number % REAL_DEATH_EVERY == REAL_DEATH_EVERY - 1:
             made = with_real_death(made)
         rate = f"{60 * done / elapsed_s:.1f} a minute" if done else ""
@@ -155,33 +154,15 @@ def many(fuzz: Fuzz, seed: int, seconds: float) -> int:
     return 0
 
 
-def has_connector() -> bool:
-    try:
-        java.spark_library()
-    except java.JavaMissing:
-        return False
-    return True
-
-
 @contextlib.contextmanager
 def opened(bootstrap: str | None) -> Iterator[Fuzz]:
     """A Spark, and a broker unless there is one."""
-    from fencepost.spark.session import session
-
-    quick_spark.hasten()
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="query-fuzz-")))
         if bootstrap is None:
             broker = stack.enter_context(fencepost.Broker(settings=dict(SHORT_CYCLES)))
             bootstrap = broker.bootstrap_servers
-        conf = {
-            "spark.local.dir": str(home / "spark"),
-            "spark.sql.warehouse.dir": str(home / "warehouse"),
-            "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.streaming.pollingDelay": "10",
-        }
-        spark = session("fuzz", "local[2]", conf, log_file=os.environ.get("SPARK_TEST_LOG", str(home / "spark.log")))
+        spark = quick_spark.start("fuzz", home, log_file=home / "spark.log")
         stack.callback(spark.stop)
         yield Fuzz(spark, bootstrap, home)
 

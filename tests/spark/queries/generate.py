@@ -8,7 +8,7 @@ if there is a watermark, and what is aggregated comes last.
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import functions as sf
@@ -16,37 +16,26 @@ from pyspark.sql import functions as sf
 from fencepost.spark.sink.steps import BatchStep
 from tests.spark.queries import given as given_module
 from tests.spark.queries import python_state, queries, sinks
-from tests.spark.queries.case import (
+from tests.spark.queries.acts import (
     COMMIT_SENT,
-    DAY_S,
-    REFUSED,
     Act,
-    Case,
     Check,
     Death,
     Grow,
     How,
-    Kind,
     LoseCheckpoint,
     Loss,
-    Match,
-    Row,
     Run,
     RunRefused,
-    Source,
-    Subscribed,
-    Wave,
     Write,
-    Written,
 )
+from tests.spark.queries.case import DAY_S, ROCKS, Case, Kind, Match, Row, Source, Subscribed, Wave, Written
 from tests.spark.queries.inputs import FIRST_S, KEYS
-from tests.spark.queries.steps import totals_step
 
 #: Where a driver may die. The permit for the first writer is given in another thread, which can only fail.
 POINTS: tuple[BatchStep | str, ...] = (*(step for step in BatchStep if step is not BatchStep.WRITING), COMMIT_SENT)
 
 REKEYED = "IF(k = '~', k, substr('wxyz', CAST(1 + pmod(n, 4) AS INT), 1))"
-SIZES = "(VALUES ('a', 1), ('b', 2), ('b', 3) AS sizes(k, size))"
 #: Steps of a query that keep nothing. `rows` has the columns k, n and t before and after.
 STATELESS: dict[str, str] = {
     "where": 'rows = rows.where("n % 3 != 1")',
@@ -55,7 +44,7 @@ STATELESS: dict[str, str] = {
     "rekey": f'rows = rows.selectExpr("{REKEYED} AS k", "n", "t")',
     "explode": 'rows = rows.selectExpr("k", "n", "t", "explode(sequence(0, pmod(n, 3))) AS i")'
     '.selectExpr("k", "10 * n + i AS n", "t")',
-    "static": f'rows = rows.join(given.table("{SIZES}"), "k", "left")'
+    "static": f'rows = rows.join(given.table("{queries.SIZES}"), "k", "left")'
     '.selectExpr("k", "10 * n + coalesce(size, 0) AS n", "t")',
     "itself": 'rows = rows.unionByName(rows.selectExpr("k", "-n AS n", "t"))',
     "shuffle": 'rows = rows.repartition(3, "n")',
@@ -66,7 +55,6 @@ STATELESS: dict[str, str] = {
 DISORDERING = {"itself", "shuffle", "rekey", "static"}
 WATERMARK = f'rows = rows.withWatermark("t", "{queries.DELAY}")'
 COUNTED = 'agg(sf.count("*").alias("c"), sf.sum("n").alias("s"))'
-WINDOW_KEY = "concat_ws('/', k, w.start)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +68,18 @@ class Last:
     match: Match = Match.SAME
     keeps_state: bool = True
     has_watermark: bool = False
-    conf: Mapping[str, str] = field(default_factory=dict)
     is_step: bool = False  #: a step of ours: the sink does it
 
 
 def _windows(windowing: str, mode: str = "append") -> Last:
     lines = (WATERMARK, f'rows = rows.groupBy("k", {windowing}.alias("w")).{COUNTED}')
     match = {"append": Match.SAME, "update": Match.LATEST, "complete": Match.ALL_AGAIN}[mode]
-    return Last(lines, WINDOW_KEY, mode=mode, match=match, has_watermark=mode == "append")
+    return Last(lines, queries.WINDOW_START, mode=mode, match=match, has_watermark=mode == "append")
 
 
 TUMBLING, SLIDING = 'sf.window("t", "5 minutes")', 'sf.window("t", "4 minutes", "2 minutes")'
 SESSION = 'sf.session_window("t", "30 seconds")'
 TOTALS = (f'rows = rows.groupBy("k").{COUNTED}',)
-ROCKS = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
-}
 LASTS: dict[str, Last] = {
     "rows": Last(('rows = rows.select("k", "n")',), keeps_state=False),
     "tumbling, append": _windows(TUMBLING),
@@ -117,7 +99,7 @@ LASTS: dict[str, Last] = {
             'rows = rows.dropDuplicates(["k", "n", "t"])',
             f'rows = rows.groupBy("k", {TUMBLING}.alias("w")).{COUNTED}',
         ),
-        WINDOW_KEY,
+        queries.WINDOW_START,
         has_watermark=True,
     ),
     "pandas state": Last(
@@ -145,9 +127,8 @@ SINKS: dict[str, sinks.Sink] = {
     "beside parquet": sinks.beside_parquet,
     "two writes": sinks.in_two_writes,
     "unless empty": sinks.unless_empty,
-    "step": sinks.with_step(totals_step),
+    "step": sinks.with_step,
 }
-JOINS = {"inner": "inner", "left": "left"}
 JOIN_LINES = (
     f'left = given("a").withWatermark("t", "{queries.DELAY}")',
     f'right = given("b").withWatermark("t", "{queries.DELAY}").selectExpr("k AS rk", "n AS rn", "t AS rt")',
@@ -218,7 +199,7 @@ def query_text(made: Made, *, name: str = "query", is_stream: bool = True) -> st
     """The query as a function. A step of ours takes rows; everything else ends with records."""
     last = LASTS[made.last]
     if made.is_joined:
-        lines = [line.format(how=JOINS[made.combine]) for line in JOIN_LINES]
+        lines = [line.format(how=made.combine) for line in JOIN_LINES]
     else:
         names = [*made.sources]
         lines = [f'rows = given("{names[0]}")', *(f'rows = rows.unionByName(given("{each}"))' for each in names[1:])]
@@ -244,7 +225,7 @@ def as_case(made: Made) -> Case:
         trigger=TRIGGERS[made.trigger],
         loss=made.loss,
         has_watermark=made.has_watermark,
-        conf={**made.conf, **last.conf},
+        conf=made.conf,
         options=made.options,
         acts=made.acts,
         moves_group=made.sink != "unless empty",
@@ -276,7 +257,7 @@ def generate(seed: int, *, with_connector: bool = False) -> Made:
     if count == 2 and rng.random() < 0.15 and sources["a"].kind is Kind.FENCEPOST:
         sources["b"] = Source(same_as="a", per_batch=rng.choice((sources["a"].per_batch, rng.randint(1, 12))),
                               partitions=sources["a"].partitions, topics=sources["a"].topics)  # fmt: skip
-    combine = rng.choice([*JOINS]) if is_joined else "union"
+    combine = rng.choice(("inner", "left")) if is_joined else "union"
     stateless = [name for name in STATELESS if not (is_joined and name in ("arrow", "itself"))]
     steps = tuple(rng.sample(stateless, rng.choice((0, 0, 1, 1, 2, 3))))
     if last == "step":
@@ -363,11 +344,8 @@ def _with_acts(rng: random.Random, made: Made, wave_count: int) -> Made:
         if made.loss is not Loss.OF_START or source.kind is Kind.KAFKA
     )
     if made.loss is not Loss.CONTINUES and has_read and rng.random() < 0.3:
-        acts += [Write(wave_count + 2), LoseCheckpoint(), RunRefused((REFUSED, made.loss.value))]
-    return Made(
-        made.seed, made.sources, made.combine, made.steps, made.last, made.sink, made.trigger, tuple(acts), made.conf,
-        made.options,
-    )  # fmt: skip
+        acts += [Write(wave_count + 2), LoseCheckpoint(), RunRefused(made.loss)]
+    return replace(made, acts=tuple(acts))
 
 
 def _dying(rng: random.Random) -> list[Act]:

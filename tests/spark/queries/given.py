@@ -45,14 +45,14 @@ class Place:
         return self.home / f"files-{source}"
 
 
+@dataclass(frozen=True)
 class Given:
     """`given("a")` has the columns k string, n long, t timestamp."""
 
-    def __init__(self, spark: "SparkSession", place: Place, sources: Mapping[str, Source], *, is_stream: bool) -> None:
-        self.spark = spark
-        self.is_stream = is_stream
-        self._place = place
-        self._sources = sources
+    spark: "SparkSession"
+    _place: Place
+    _sources: Mapping[str, Source]
+    is_stream: bool
 
     def __call__(self, name: str) -> "DataFrame":
         source = self._sources[name]

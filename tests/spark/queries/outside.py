@@ -24,11 +24,11 @@ class Seen:
     time_ms: int | None = None  #: if the query chose it
 
 
+@dataclass(frozen=True)
 class Outside:
-    def __init__(self, bootstrap: str, pipeline: str, outputs: Mapping[str, str]) -> None:
-        self._bootstrap = bootstrap
-        self._pipeline = pipeline
-        self._outputs = outputs
+    _bootstrap: str
+    _pipeline: str
+    _outputs: Mapping[str, str]
 
     def records(self, *, chosen: bool = False) -> list[Seen]:
         """All that is committed, in the order of each partition, once no transaction is open.

@@ -15,22 +15,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka.admin import AdminClient
 
 from tests.conftest import topic_maker, unique
-from tests.spark.queries.case import (
-    Act,
-    Case,
-    Check,
-    Death,
-    Grow,
-    How,
-    Kind,
-    LoseCheckpoint,
-    Query,
-    Run,
-    RunRefused,
-    Source,
-    Write,
-    Written,
-)
+from tests.spark.queries.acts import Act, Check, Death, Grow, How, LoseCheckpoint, Run, RunRefused, Write
+from tests.spark.queries.case import Case, Kind, Query, Source, Written
 from tests.spark.queries.deaths import DIED
 from tests.spark.queries.given import Given, Place
 from tests.spark.queries.inputs import COMPACTED_CONFIG, Inputs

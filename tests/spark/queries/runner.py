@@ -4,7 +4,6 @@ In the Spark of this process; or as a driver of its own, which is really killed.
 """
 
 import contextlib
-import itertools
 import os
 import signal
 import sys
@@ -19,14 +18,14 @@ from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 
 from fencepost.child import Child, ChildFailed
-from fencepost.spark.sink.steps import BatchStep
+from tests import quick_spark
 from tests.conftest import ROOT
-from tests.spark.queries.case import Case, Death, How, Kind
-from tests.spark.queries.deaths import DIED, dying, repeating, stopping
+from tests.spark.queries.acts import Death, How
+from tests.spark.queries.case import Case, Kind
+from tests.spark.queries.deaths import DIED, at, ending
 from tests.spark.queries.given import Given, Place
 from tests.spark.queries.sinks import Start
 from tests.spark.queries.spark_kafka import add_connector
-from tests.spark.sink.inprocess import looking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,14 +46,7 @@ class Runner:
         if death is not None and death.how is How.KILLED:
             return self._run_elsewhere(death)
         started: Future[StreamingQuery] = Future()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(self.configured())
-            is_played = death is not None and death.how is How.PLAYED
-            handed = stack.enter_context(dying(death if is_played else None))
-            if death is not None and death.how is How.STOPPED:
-                stack.enter_context(stopping(death, started))
-            if death is not None and death.how is How.REPEATED:
-                stack.enter_context(repeating(death))
+        with self.configured(), ending(death, started) as handed:
             query, start = self.start()
             started.set_result(query)
             try:
@@ -72,17 +64,8 @@ class Runner:
         case = self.case
         if any(source.kind is Kind.KAFKA for source in case.sources.values()):
             add_connector(self.spark)
-        start = Start(
-            records=case.query(Given(self.spark, self.place, case.sources, is_stream=True)),
-            pipeline=self.place.pipeline,
-            bootstrap=self.place.bootstrap,
-            checkpoint=self.place.checkpoint,
-            home=self.place.home,
-            outputs=self.place.outputs,
-            mode=case.mode,
-            trigger=case.trigger,
-            options={"stateDirectory": str(self.place.home / "state"), **case.options},
-        )
+        records = case.query(Given(self.spark, self.place, case.sources, is_stream=True))
+        start = Start(records, self.place, case.mode, case.trigger, case.options)
         return case.sink(start), start
 
     @contextlib.contextmanager
@@ -115,7 +98,7 @@ class Runner:
             path = os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
             with Child(log, "the driver", logs_output=True) as driver:
                 command = [sys.executable, "-m", "tests.spark.queries.runner", str(order)]
-                driver.start(command, {"PYTHONPATH": path, "SPARK_LOCAL_DIRS": home}, ROOT)
+                driver.start(command, {"PYTHONPATH": path}, ROOT)
                 try:
                     status = driver.wait(TIMEOUT_S)
                 except ChildFailed:
@@ -127,18 +110,10 @@ class Runner:
 
 def main() -> int:
     """The driver that is killed: at once, with its JVM."""
-    from fencepost.spark.session import session
-
-    case, place, death = cloudpickle.loads(Path(sys.argv[1]).read_bytes())
-    left = itertools.count(death.passes, -1)
-
-    def look(here: BatchStep | str) -> None:
-        if here == death.point and next(left) == 0:
-            os.killpg(0, signal.SIGKILL)
-
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.sql.streaming.pollingDelay": "10"}
-    spark = session("driver", "local[2]", conf)
-    with looking(look):
+    order = Path(sys.argv[1])
+    case, place, death = cloudpickle.loads(order.read_bytes())
+    spark = quick_spark.start("driver", order.parent)
+    with at(death, lambda: os.killpg(0, signal.SIGKILL)):
         said = Runner(spark, case, place).run()
     if said is not None:
         print(said, file=sys.stderr)

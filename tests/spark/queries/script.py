@@ -8,25 +8,11 @@ driver that was really killed dies here as the others do.
 import json
 from collections.abc import Iterator, Mapping
 from pprint import pformat
+from string import Template
 
 from fencepost.spark.sink.steps import BatchStep
-from tests.spark.queries.case import (
-    SENTINEL,
-    SENTINEL_YEAR,
-    Act,
-    Check,
-    Death,
-    Grow,
-    How,
-    Kind,
-    LoseCheckpoint,
-    Run,
-    RunRefused,
-    Source,
-    Subscribed,
-    Write,
-    Written,
-)
+from tests.spark.queries.acts import Act, Check, Death, Grow, How, LoseCheckpoint, Run, RunRefused, Write
+from tests.spark.queries.case import SENTINEL, SENTINEL_YEAR, Kind, Source, Subscribed, Written
 from tests.spark.queries.generate import LASTS, TRIGGERS, Made, query_text
 from tests.spark.queries.inputs import sentinel
 from tests.spark.queries.script_parts import COMPARISONS, ENDS, FUNCTIONS, GIVEN, HEAD, RUN, STARTS, STEP
@@ -43,15 +29,15 @@ def script_of(made: Made, *, replay: str = "") -> str:
             replay=replay,
             rows=_pretty({name: _rows(source) for name, source in made.sources.items() if source.same_as is None}),
             topics=_pretty({name: (_topics(name, each), each.partitions) for name, each in _written(made).items()}),
-            conf=_pretty({"spark.sql.streaming.pollingDelay": "10", **made.conf, **last.conf}),
+            conf=_pretty({"spark.sql.streaming.pollingDelay": "10", **made.conf}),
             options=_pretty(dict(made.options)),
         ),
         ENDS,
-        *(text for name, text in FUNCTIONS.items() if name in "".join(queries)),
-        STEP if last.is_step else "",
+        *(f"\n{text}" for name, text in FUNCTIONS.items() if name in "".join(queries)),
+        f"\n{STEP}" if last.is_step else "",
         GIVEN + "".join(f"    {line}\n" for name, source in made.sources.items() for line in _reading(name, source)),
         *(f"\n{query}" for query in queries),
-        STARTS[made.sink].substitute(
+        Template(STARTS[made.sink]).substitute(
             trigger=trigger, mode=last.mode, with_trigger=f".trigger(**{trigger})" if trigger else ""
         ),
         RUN.substitute(

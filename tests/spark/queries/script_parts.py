@@ -3,14 +3,18 @@
 `$name` is filled in. What is the same in every program is here; what differs is made there.
 """
 
+import inspect
 from string import Template
 
+from tests.spark.queries import python_state, queries, steps
 from tests.spark.queries.case import Match
 
 HEAD = Template('''"""$title
 
 $replay
 """
+
+from __future__ import annotations
 
 import json, shutil, sys, tempfile, threading, time, zlib
 from collections import Counter
@@ -29,9 +33,10 @@ from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.session import session
 from fencepost.spark.sink import steps
 from fencepost.spark.sink.steps import BatchStep
-from fencepost.spark.state import StatefulStep, Updated
+from fencepost.spark.state import Keyed, StatefulStep, Updated
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
+from pyspark.sql.functions import pandas_udf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import LongType
 
@@ -165,40 +170,13 @@ def stop():
         time.sleep(0.01)
 '''
 
+#: Functions that queries call, by their names.
 FUNCTIONS = {
-    "negated": """
-def negated(batches):
-    for batch in batches:
-        yield batch.set_column(1, "n", pc.negate(batch.column("n")))
-""",
-    "squared": """
-@sf.pandas_udf(LongType())
-def squared(numbers: pd.Series) -> pd.Series:
-    return numbers * numbers % 10_007
-""",
-    "add_up_by_key": """
-def add_up_by_key(key, chunks, state):
-    count, total = state.get if state.exists else (0, 0)
-    for chunk in chunks:
-        count, total = count + len(chunk), total + int(chunk["n"].sum())
-    state.update((count, total))
-    yield pd.DataFrame({"k": [key[0]], "c": [count], "s": [total]})
-""",
+    "negated": inspect.getsource(queries.negated),
+    "squared": inspect.getsource(queries.squared.func),
+    "add_up_by_key": inspect.getsource(python_state.add_up_by_key),
 }
-
-STEP = """
-def add_up(given):
-    keys = len(given.keys)
-    counts = given.old.column("c").fill_null(0).to_numpy() + np.bincount(given.index, minlength=keys)
-    added = np.zeros(keys, np.int64)
-    np.add.at(added, given.index, given.rows.column("n").to_numpy())
-    state = pa.table({"c": counts, "s": given.old.column("s").fill_null(0).to_numpy() + added})
-    return Updated(state, state.add_column(0, "k", given.keys.column("k")))
-
-
-TOTALS = StatefulStep(name="totals", keys=("k",), state="c long, s long", update=add_up,
-                      output="k string, c long, s long", topic="out", partitions=2)
-"""
+STEP = "\n\n".join(map(inspect.getsource, (steps.add_up, steps.totals_step))) + '\n\nTOTALS = totals_step("out")\n'
 
 GIVEN = '''
 class Given:
@@ -289,43 +267,29 @@ $function
     query = rows.writeStream.outputMode("$mode").foreachBatch(write).option("checkpointLocation", str(CHECKPOINT))
     return query$with_trigger.start()
 """
-STARTS = {
-    "write_stream": Template(WRITE_STREAM.replace("$more", 'topic="out"')),
-    "step": Template(
-        WRITE_STREAM.replace("$more", "transform=lambda batch, state: state.update(state.keep(batch), TOTALS)")
-    ),
-    "foreachBatch": Template(FOREACH_BATCH.replace("$function", "    write = writer")),
-    "unless empty": Template(
-        FOREACH_BATCH.replace(
-            "$function",
-            """
+FUNCTIONS_OF_BATCHES = {
+    "foreachBatch": "    write = writer",
+    "unless empty": """
     def write(df, batch_id):
         if not df.isEmpty():
             writer(df, batch_id)
 """,
-        )
-    ),
-    "beside parquet": Template(
-        FOREACH_BATCH.replace(
-            "$function",
-            """
+    "beside parquet": """
     def write(df, batch_id):
         df.persist()
         df.write.mode("overwrite").parquet(str(HOME / "parquet" / f"batch={batch_id}"))
         writer(df, batch_id)
         df.unpersist()
 """,
-        )
-    ),
-    "two writes": Template(
-        FOREACH_BATCH.replace(
-            "$function",
-            """
+    "two writes": """
     def write(df, batch_id):
         with writer.batch(df, batch_id) as batch:
             batch.write(df.where("hash(value) % 2 = 0"))
             batch.write(df.where("hash(value) % 2 != 0"))
 """,
-        )
-    ),
+}
+STARTS = {
+    "write_stream": WRITE_STREAM.replace("$more", 'topic="out"'),
+    "step": WRITE_STREAM.replace("$more", "transform=lambda batch, state: state.update(state.keep(batch), TOTALS)"),
+    **{name: FOREACH_BATCH.replace("$function", text) for name, text in FUNCTIONS_OF_BATCHES.items()},
 }

@@ -6,20 +6,8 @@ Greedy: whatever can be taken away is, the largest parts first. Each try is a ru
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from tests.spark.queries.case import (
-    Act,
-    Check,
-    Death,
-    Grow,
-    How,
-    Kind,
-    LoseCheckpoint,
-    Run,
-    Source,
-    Subscribed,
-    Write,
-    Written,
-)
+from tests.spark.queries.acts import Act, Check, Death, Grow, How, LoseCheckpoint, Run, Write
+from tests.spark.queries.case import Kind, Source, Subscribed, Written
 from tests.spark.queries.generate import Made
 
 #: Whether it still fails in the same way.

@@ -10,6 +10,15 @@ if TYPE_CHECKING:
 _has_it: set[str] = set()  #: applications
 
 
+def missing_connector() -> str:
+    """Why there is none; empty when it has been fetched."""
+    try:
+        java.spark_library()
+    except java.JavaMissing as missing:
+        return str(missing)
+    return ""
+
+
 def add_connector(spark: "SparkSession") -> None:
     """Known to queries that are started in this thread from now on. JavaMissing when it has not been fetched."""
     if spark.sparkContext.applicationId not in _has_it:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.harness import java
 from tests.spark.queries.case import Case, Kind
 from tests.spark.queries.matrix import CASES
 from tests.spark.queries.play import Play
+from tests.spark.queries.spark_kafka import missing_connector
 
 
 def _parameter(case: Case) -> object:
@@ -23,11 +23,8 @@ def _parameter(case: Case) -> object:
 
 @pytest.mark.parametrize("case", [_parameter(case) for case in CASES])
 def test_query(case: Case, spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
-    if any(source.kind is Kind.KAFKA for source in case.sources.values()):
-        try:
-            java.spark_library()
-        except java.JavaMissing as missing:
-            pytest.skip(str(missing))
+    if any(source.kind is Kind.KAFKA for source in case.sources.values()) and (reason := missing_connector()):
+        pytest.skip(reason)
     Play(spark, bootstrap, case, tmp_path).play()
 
 

@@ -14,28 +14,28 @@ from fencepost.lab.kit.servers import Ours
 from fencepost.spark.sink.steps import BatchStep
 from tests.spark.queries import queries as q
 from tests.spark.queries import sinks
-from tests.spark.queries.case import Check, Death, LoseCheckpoint, Loss, Match, Run, Source, Write
-from tests.spark.queries.deaths import DIED, dying
+from tests.spark.queries.acts import Check, Death, LoseCheckpoint, Loss, Run, Write
+from tests.spark.queries.case import Match, Source
+from tests.spark.queries.deaths import DIED, ending
 from tests.spark.queries.inputs import waves
 from tests.spark.queries.matrix import OURS, case
 from tests.spark.queries.play import Play
-
-ENDLESS = {"processingTime": "20 milliseconds"}
+from tests.spark.queries.runner import TIMEOUT_S
 
 
 def test_two_pipelines_in_one_session(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     """They read the same topic. One of them dies, whichever comes to its commit first; the other goes on."""
-    rows = case("rows", q.projection, trigger=ENDLESS, match=Match.IN_ORDER)
-    totals = case("totals", q.rows_of("a"), trigger=ENDLESS, **OURS)
+    rows = case("rows", q.projection, match=Match.IN_ORDER)
+    totals = case("totals", q.rows_of("a"), **OURS)
     first = Play(spark, bootstrap, rows, tmp_path / "rows")
     plays = [first, Play(spark, bootstrap, totals, tmp_path / "totals", topics=first.place.topics)]
     first.act(Write(0))
-    with dying(Death(BatchStep.COMMITTED, passes=2)):
+    with ending(Death(BatchStep.COMMITTED, passes=2)):
         queries = [play.runner.start()[0] for play in plays]
         said = []
         for query in queries:
             try:
-                query.processAllAvailable()
+                assert query.awaitTermination(TIMEOUT_S)
             except StreamingQueryException as error:
                 said.append(str(error))
         for query in queries:
@@ -64,10 +64,8 @@ def test_one_pipeline_reads_what_another_writes(spark: SparkSession, bootstrap: 
     second.act(Run(Death(BatchStep.COMMITTED)))
     first.act(Run(Death(BatchStep.COMMITTED)))
     second.act(Run(Death(BatchStep.COMMITTING)))
-    for play in (first, second):
-        play.act(Run())
     first.act(Write(1))
-    for play in (first, second, first, second):
+    for play in (first, second):
         play.act(Run())
         play.act(Check())
 

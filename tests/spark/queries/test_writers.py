@@ -8,12 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.queries import queries as q
-from tests.spark.queries.case import Case, Check, Match, Write
+from tests.spark.queries.acts import Check, Write
+from tests.spark.queries.case import Case, Match
 from tests.spark.queries.given import Given
 from tests.spark.queries.inputs import waves
 from tests.spark.queries.matrix import case
 from tests.spark.queries.play import Play
-from tests.spark.queries.sinks import Start
+from tests.spark.queries.sinks import Start, to_each_output
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,26 +71,15 @@ def test_a_writer_is_used_again_after_an_error(spark: SparkSession, bootstrap: s
     sink.writer.close()
 
 
-def two_topics(start: Start) -> "StreamingQuery":
-    """Rows whose `id` is made up while they are read, into two topics by two writes."""
-    writer = start.writer()
-
-    def write(df: "DataFrame", batch_id: int) -> None:
-        with writer.batch(df, batch_id) as batch:
-            for label in ("out", "right"):
-                batch.write(df, topic=start.outputs[label])
-
-    return start.start(write)
-
-
 def made_up(given: Given) -> "DataFrame":
+    """The value is made up while rows are read."""
     return given("a").selectExpr("CAST(n AS STRING) AS key", "uuid() AS value")
 
 
 @pytest.mark.all_queries
 def test_a_value_that_is_made_up_is_the_same_in_all_writes(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     outputs = {"out": 2, "right": 1}
-    play = Play(spark, bootstrap, case("made up", made_up, sink=two_topics, outputs=outputs), tmp_path)
+    play = Play(spark, bootstrap, case("made up", made_up, sink=to_each_output, outputs=outputs), tmp_path)
     for act in play.case.script:
         if not isinstance(act, Check):
             play.act(act)
