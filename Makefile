@@ -36,6 +36,9 @@ $(READY): $(LOCKED) pyproject.toml
 shop: setup ## turn purchases into invoices and shipments on Spark, exactly once, and verify the result (ARGS="--purchases N …")
 	@$(BIN)/fencepost shop $(ARGS)
 
+# Modules stay compiled, whatever the environment says: the tests start hundreds of Python processes.
+test fast: export PYTHONDONTWRITEBYTECODE =
+
 test: setup ## unit, property, crash, foreign-client and Spark tests (installs a Java if there is none)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
