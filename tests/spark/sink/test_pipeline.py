@@ -43,8 +43,10 @@ def test_each_batch_is_one_transaction_and_is_reported(spark: SparkSession, make
     assert not [*scene.checkpoint.rglob("*.crc")], "a file that outlived its checksum could not be read"
 
 
-@pytest.mark.parametrize("writer", ["tasks", "driver"])
-@pytest.mark.parametrize("point", [BatchStep.DECIDED, BatchStep.WRITING], ids=lambda step: step.name)
+@pytest.mark.parametrize(
+    ("point", "writer"),
+    [(BatchStep.DECIDED, "driver"), (BatchStep.WRITING, "tasks"), (BatchStep.WRITING, "driver")],
+)
 def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
     spark: SparkSession, make_scene: MakeScene, point: BatchStep, writer: str
 ) -> None:

@@ -146,8 +146,7 @@ def test_a_restart_after_the_transaction_timeout_loses_nothing(here: InProcess, 
 # -- two of one name ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["1", "2"])
-@pytest.mark.parametrize("point", [BatchStep.WRITTEN, BatchStep.COMMITTING], ids=lambda step: step.name)
+@pytest.mark.parametrize(("point", "protocol"), [(BatchStep.WRITTEN, "1"), (BatchStep.COMMITTING, "2")])
 def test_of_two_live_pipelines_with_one_name_the_older_stops_and_undoes_nothing(
     here: InProcess, make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch, protocol: str, point: BatchStep
 ) -> None:

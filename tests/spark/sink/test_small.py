@@ -48,8 +48,7 @@ def test_all_but_the_first_are_written_by_the_driver(
     assert collected == [100, 100]
 
 
-@pytest.mark.parametrize("key", ["key", "NULL"])
-@pytest.mark.parametrize("timestamp", ["TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT"])
+@pytest.mark.parametrize(("key", "timestamp"), [("key", "TIMESTAMP"), ("NULL", "TIMESTAMP_NTZ"), ("key", "BIGINT")])
 def test_the_driver_writes_what_tasks_write(
     here: InProcess, make_exact_scene: MakeScene, collected: list[int], key: str, timestamp: str
 ) -> None:
