@@ -85,7 +85,7 @@ $(SPARK_KAFKA)/.fetched: tools/spark/pom.xml
 	@touch $@
 
 queries: setup ## all kinds of queries, killed and restarted, compared with the same query as a batch (20 minutes)
-	$(BIN)/python -m pytest -n $(JOBS) tests/spark/queries --all-queries $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) tests/spark/queries --thorough $(ARGS)
 
 query-fuzz: setup ## random queries, killed at random, compared with the same query as a batch (SECONDS=600 SEED=…)
 	$(BIN)/python -m tests.spark.queries.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -57,12 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help="run the tests that take long, too")
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("thorough") and not item.config.getoption("--thorough"):
-        pytest.skip("takes long: --thorough runs it")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--thorough"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     for item in items:
         timeout_s = TIMEOUTS_S.get(item.path.relative_to(ROOT / "tests").parts[0])
         if timeout_s is not None and item.get_closest_marker("timeout") is None:

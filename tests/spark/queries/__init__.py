@@ -12,6 +12,6 @@
 
     make queries                                          all cases; `make test` runs a few of each kind
     make query-fuzz SECONDS=600 SEED=7
-    python -m pytest tests/spark/queries --all-queries -k "windows and once" --log-cli-level=INFO
+    python -m pytest tests/spark/queries --thorough -k "windows and once" --log-cli-level=INFO
     python -m pytest tests/spark/queries --apache-kafka
 """

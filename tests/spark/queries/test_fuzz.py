@@ -54,7 +54,7 @@ def test_shrinking_takes_everything_away_that_is_not_needed() -> None:
         assert not any(wave for source in small.sources.values() for wave in source.waves)
 
 
-@pytest.mark.all_queries
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_what_is_planted_is_found(
     spark: SparkSession, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,7 +75,7 @@ def test_what_is_planted_is_found(
     assert fuzz.failure(small) is None
 
 
-@pytest.mark.all_queries
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_program_says_that_a_pipeline_is_right(tmp_path: Path, seed: int) -> None:

@@ -1,6 +1,6 @@
 """Every query as a stream into the sink, killed and restarted on the way, against the same query as a batch.
 
-A few of each kind run by default, all of them with `--all-queries` (`make queries`).
+A few of each kind run by default, all of them with `--thorough` (`make queries`).
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.spark.queries.spark_kafka import missing_connector
 
 
 def _parameter(case: Case) -> object:
-    marks = [] if case.is_quick else [pytest.mark.all_queries]
+    marks = [] if case.is_quick else [pytest.mark.thorough]
     if case.pending:
         marks.append(pytest.mark.xfail(reason=case.pending, strict=False))
     return pytest.param(case, id=case.name, marks=marks)

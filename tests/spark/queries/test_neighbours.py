@@ -49,7 +49,7 @@ def test_two_pipelines_in_one_session(spark: SparkSession, bootstrap: str, tmp_p
         play.act(Check())
 
 
-@pytest.mark.parametrize("how", ["rows", pytest.param("totals", marks=pytest.mark.all_queries)])
+@pytest.mark.parametrize("how", ["rows", pytest.param("totals", marks=pytest.mark.thorough)])
 def test_one_pipeline_reads_what_another_writes(spark: SparkSession, bootstrap: str, tmp_path: Path, how: str) -> None:
     """The second sees what the first has committed, and nothing of what it had open when it died."""
     first = Play(spark, bootstrap, case("first", q.rows_as_they_came, match=Match.IN_ORDER), tmp_path / "first")
@@ -70,7 +70,7 @@ def test_one_pipeline_reads_what_another_writes(spark: SparkSession, bootstrap: 
         play.act(Check())
 
 
-@pytest.mark.all_queries
+@pytest.mark.thorough
 def test_input_of_another_cluster(
     spark: SparkSession, bootstrap: str, start_broker: Callable[..., Ours], tmp_path: Path
 ) -> None:
@@ -80,7 +80,7 @@ def test_input_of_another_cluster(
     Play(spark, bootstrap, kept, tmp_path, sources_bootstrap=other).play()
 
 
-@pytest.mark.all_queries
+@pytest.mark.thorough
 def test_a_pipeline_may_be_given_another_query(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     """With a new checkpoint: it goes on where the old one stopped."""
     play = Play(spark, bootstrap, case("old", q.projection), tmp_path)

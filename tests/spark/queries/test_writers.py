@@ -54,7 +54,7 @@ def kept(name: str, sink: KeptWriter) -> Case:
     return case(name, q.totals, sink=sink, match=Match.LATEST, running=q.running_totals, mode="update")
 
 
-@pytest.mark.parametrize("what", [pytest.param("rows", marks=pytest.mark.all_queries), "totals"])
+@pytest.mark.parametrize("what", [pytest.param("rows", marks=pytest.mark.thorough), "totals"])
 def test_a_writer_is_used_again_after_an_error(spark: SparkSession, bootstrap: str, tmp_path: Path, what: str) -> None:
     sink = KeptWriter(before={1, 4}, after={1, 2, 4, 5})
     play = Play(spark, bootstrap, kept(what, sink), tmp_path)
@@ -76,7 +76,7 @@ def made_up(given: Given) -> "DataFrame":
     return given("a").selectExpr("CAST(n AS STRING) AS key", "uuid() AS value")
 
 
-@pytest.mark.all_queries
+@pytest.mark.thorough
 def test_a_value_that_is_made_up_is_the_same_in_all_writes(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     outputs = {"out": 2, "right": 1}
     play = Play(spark, bootstrap, case("made up", made_up, sink=to_each_output, outputs=outputs), tmp_path)
