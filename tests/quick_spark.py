@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ARCHIVES = ROOT / ".cache" / "spark-classes"
 #: Short runs are over before the optimising compiler pays.
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-#: Read by Spark's scripts: for the driver's JVM, and for the one that makes its command line.
+#: Read by Spark's scripts: for the driver's JVM and its executors', and for the one that makes its command line.
 DRIVER_VARIABLE, LAUNCHER_VARIABLE = "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"
 TIMEOUT_S = 240.0
 
@@ -36,7 +36,8 @@ def hasten() -> None:
         return
     os.environ[LAUNCHER_VARIABLE] = OPTIONS
     archive = _archive()
-    os.environ[DRIVER_VARIABLE] = f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive is not None else OPTIONS
+    options = f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive is not None else OPTIONS
+    os.environ[DRIVER_VARIABLE] = f'{options} -Dspark.executor.extraJavaOptions="{options}"'
 
 
 def start(name: str, home: Path, *, log_file: Path | None = None) -> "SparkSession":
