@@ -49,7 +49,7 @@ FIRST_ONLY, SECOND_ONLY, NEVER = ({"waves": each} for each in ((waves(1)[0], ())
 PATTERN = {"subscribed": Subscribed.BY_PATTERN}
 
 STATELESS = [
-    case("projection", q.projection, **IN_ORDER),
+    case("projection", q.projection, **IN_ORDER, is_quick=True),
     case("filter", q.filtered, **IN_ORDER),
     case("filter to nothing", q.nothing),
     case("explode", q.exploded, **IN_ORDER),
@@ -82,7 +82,7 @@ SOURCES = [
     reading("another topic matches", sources(a=PATTERN), acts=acts.GROWING),
     reading("two sources", TWO),
     reading("three sources", sources(a={}, b={}, c={"partitions": 1})),
-    reading("two sources, one quiet later", sources(a={}, b=FIRST_ONLY)),
+    reading("two sources, one quiet later", sources(a={}, b=FIRST_ONLY), is_quick=True),
     reading("two sources, one quiet at first", sources(a={}, b=SECOND_ONLY)),
     reading("two sources, one always quiet", sources(a={}, b=NEVER)),
     reading("a topic read twice", READ_TWICE),
