@@ -34,9 +34,17 @@ class TestProduce:
 
     def test_what_is_not_there_is_refused(self, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
-        assert errors(produce(wire, unique("unknown"), batch(b"a"))) == {"UNKNOWN_TOPIC_OR_PARTITION"}
-        assert errors(produce(wire, name, batch(b"a"), partition=1)) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+        for nobody, partition in [(unique("unknown"), 0), ("", 0), ("a/../b", 0), ("__no", 3), (name, -1), (name, 99)]:
+            assert errors(produce(wire, nobody, batch(b"a"), partition=partition)) == {"UNKNOWN_TOPIC_OR_PARTITION"}
+            assert errors(ask_fetch(wire, 12, {nobody: {partition: 0}})) == {"UNKNOWN_TOPIC_OR_PARTITION"}
         assert errors(produce(wire, name, batch(b"a"), 13, topic_id=NOWHERE)) == {"UNKNOWN_TOPIC_ID"}
+
+    @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+    def test_a_compacted_topic_takes_no_record_without_a_key(
+        self, wire: Wire, topic: MakeTopic, compression: str
+    ) -> None:
+        name = topic(config={"cleanup.policy": "compact"})
+        assert errors(produce(wire, name, batch(b"a", compression=compression))) == {"INVALID_RECORD"}
 
     def test_zstd_needs_a_version_that_knows_it(self, wire: Wire, topic: MakeTopic) -> None:
         name = topic()
