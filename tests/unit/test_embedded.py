@@ -325,7 +325,10 @@ FORK_IN_C = "import ctypes; ctypes.PyDLL(None).fork() or (print('child', flush=T
         ("", FORK),
         ("", FORK_IN_C),
         ("", "broker.restart()"),
-        ("import subprocess; subprocess.Popen.wait = lambda *_: os.kill(os.getpid(), signal.SIGKILL)", "broker.stop()"),
+        (
+            "import subprocess; subprocess.Popen.wait = lambda *_: os.kill(os.getpid(), signal.SIGKILL)",
+            "os.kill(broker.pid, signal.SIGSTOP); broker.stop()",  # it hears of the stop when its owner is gone
+        ),
         ("import select; select.poll = lambda: os.kill(os.getpid(), signal.SIGKILL)", ""),
     ],
     ids=["alone", "with a child", "with a child forked in C", "after a restart", "while stopping", "while starting"],
@@ -335,6 +338,9 @@ def test_a_broker_whose_owner_is_killed_ends_and_removes_its_data(tmp_path, temp
         if "fork" in after:
             assert process.stdout.readline() == "child\n"
         assert process.wait(TIMEOUT_S) == -signal.SIGKILL
+        for pid in broker_processes(temporary):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         gone(temporary)
 
 
