@@ -14,6 +14,7 @@
     │   └── BatchFailed          every attempt to write a batch failed; says why each one did
     └── ClientError           errors of a client of a cluster
         ├── BootstrapFailed      no address answered; says why for each
+        ├── AuthenticationFailed the broker refused the login, or cannot be trusted; says what to change
         ├── ConnectionLost       a broker hung up or did not answer: the request may or may not have taken effect
         ├── GaveUp               retried until the time was up; gives the last answer
         ├── KernelsUnavailable   numba, NumPy or PyArrow is not installed
@@ -244,6 +245,10 @@ class BootstrapFailed(ClientError):
 
 class ConnectionLost(ClientError):
     """A broker hung up or did not answer. The request may or may not have taken effect."""
+
+
+class AuthenticationFailed(ClientError):
+    """The broker refused the login, or could not show that it is the right one. Trying again will not help."""
 
 
 class GaveUp(ClientError):
