@@ -13,7 +13,7 @@ HEAD = """\
 # The protocol, API by API
 
 What ApiVersions announces comes from the handlers themselves (`src/fencepost/broker/handlers/`), and so does
-this page: `python tools/protocol_page.py > docs/protocol.md`. APIs that are not listed (SASL, ACL changes,
+this page: `python tools/protocol_page.py > docs/protocol.md`. APIs that are not listed (ACL changes,
 quotas, the consumer protocol of KIP-848, share groups, telemetry, requests between brokers) are not announced.
 If a client sends one anyway, the broker closes the connection and logs it.
 

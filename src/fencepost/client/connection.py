@@ -9,15 +9,20 @@ wrong request.
 """
 
 import itertools
+import random
 import select
 import socket
+import ssl
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+from fencepost.client import authentication
 from fencepost.client.settings import Address, ClientSettings
-from fencepost.errors import ConnectionLost, ErrorCode, InvariantBroken, Malformed, Unsupported
+from fencepost.errors import AuthenticationFailed, ConnectionLost, ErrorCode, InvariantBroken, Malformed, Unsupported
+from fencepost.security.settings import ClientSecurity
 from fencepost.wire import messages
 from fencepost.wire.codec import ALWAYS, Buffer, Message, Versions
 from fencepost.wire.frame import API_VERSIONS_KEY, SIZE, skip_tags
@@ -25,6 +30,12 @@ from fencepost.wire.frame import API_VERSIONS_KEY, SIZE, skip_tags
 CLIENT_SOFTWARE_NAME = "fencepost"
 MAX_PARTS_PER_CALL = 512  #: the kernel takes 1024
 MAX_ANSWER_BYTES = 1 << 30
+#: How much is sent at once through TLS, which takes one buffer and no list of them.
+MAX_TLS_BYTES = 256 * 1024
+#: SaslAuthenticate, whose first version that says how long a login lasts is 1.
+LOGIN_VERSION = 1
+#: The share of a login's life after which it is renewed, as in Kafka.
+RENEWAL = (0.85, 0.95)
 #: A peer that speaks another protocol (TLS, HTTP) is detected by the size that its first bytes would mean.
 MAX_GREETING_BYTES = 1 << 20
 NOT_KAFKA = "is this a Kafka listener without TLS?"
@@ -40,21 +51,41 @@ class Pending(NamedTuple):
     correlation_id: int
 
 
+PLAINTEXT = ClientSecurity()
+
+
 class Channel:
-    def __init__(self, address: Address, client_id: str, timeout_s: float, connect_timeout_s: float) -> None:
-        """Connect; ConnectionLost says why that failed."""
+    def __init__(
+        self,
+        address: Address,
+        client_id: str,
+        timeout_s: float,
+        connect_timeout_s: float,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
+        """Connect and log in; ConnectionLost or AuthenticationFailed say why that failed."""
         self.address = address
+        self._security = security
         self._timeout_s = timeout_s
         self._client_id = client_id.encode()[:0x7FFF]
         self._correlation_ids = itertools.count(1)
         self._in_flight: deque[Pending] = deque()
+        self._login_ends_s = self._renew_login_s = float("inf")
         try:
             self._socket = socket.create_connection(address, connect_timeout_s)
         except OSError as error:
             raise ConnectionLost(f"{address}: {_reason(error)}") from None
+        self._is_open = True
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._is_open = True
+        try:
+            if security.uses_tls:
+                self._socket = authentication.wrap(self._socket, address, security)
+            if security.uses_sasl:
+                self._log_in()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +107,8 @@ class Channel:
         """Whether a request may be sent. A broker that has hung up is noticed here, not by a lost request."""
         if not self._is_open:
             return False
-        if not self._in_flight and self._readable():  # nothing is due, so this is the end of the stream
+        is_over = time.monotonic() > self._login_ends_s
+        if is_over or (not self._in_flight and self._readable()):  # nothing is due, so this is the end of the stream
             self.close()
         return self._is_open
 
@@ -85,6 +117,8 @@ class Channel:
 
     def send_parts(self, api_key: int, version: int, parts: Sequence[Buffer]) -> Pending:
         """A request whose body is already encoded; large parts of it are sent from where they lie."""
+        if not self._in_flight and time.monotonic() > self._renew_login_s:
+            self._renew_login()
         pending, header = self._header(api_key, version, parts)
         self._send([header, *parts])
         self._in_flight.append(pending)
@@ -105,6 +139,28 @@ class Channel:
         is_flexible = version in response.flexible and api_key != API_VERSIONS_KEY
         return response.decode(version, frame, skip_tags(frame, SIZE.size) if is_flexible else SIZE.size)
 
+    # -- the login
+
+    def _log_in(self) -> None:
+        self._renew_login_s = float("inf")
+        began_s = time.monotonic()
+        life_ms = authentication.log_in(self._ask, self.address, self._security, LOGIN_VERSION)
+        if life_ms > 0:
+            self._login_ends_s = began_s + life_ms / 1000
+            self._renew_login_s = began_s + life_ms / 1000 * random.uniform(*RENEWAL)
+
+    def _renew_login(self) -> None:
+        """Log in again on the same connection (KIP-368): the broker closes it when the present login ends."""
+        try:
+            self._log_in()
+        except AuthenticationFailed as error:
+            # A new connection decides whether this is for good: a token may have been replaced in the meantime.
+            self.close()
+            raise ConnectionLost(str(error)) from None
+
+    def _ask(self, api_key: int, version: int, fields: Mapping[str, Any]) -> Message:
+        return self.receive(self.request(api_key, version, fields))
+
     # -- bytes -------------------------------------------------------------------------------------------------------
 
     def _header(self, api_key: int, version: int, parts: Sequence[Buffer]) -> tuple[Pending, bytearray]:
@@ -122,7 +178,10 @@ class Channel:
             raise ConnectionLost(f"{self.address}: the connection has been closed")
         try:
             self._socket.settimeout(self._timeout_s)
-            self._send_all([memoryview(part) for part in parts])
+            if isinstance(self._socket, ssl.SSLSocket):
+                self._send_through_tls(parts)
+            else:
+                self._send_all([memoryview(part) for part in parts])
         except OSError as error:
             self.close()
             raise ConnectionLost(f"{self.address}: {_reason(error)}") from None
@@ -139,6 +198,20 @@ class Channel:
                 first += 1
             if sent:
                 parts[first] = parts[first][sent:]
+
+    def _send_through_tls(self, parts: Sequence[Buffer]) -> None:
+        """Small parts together: each call makes a record, and a large part makes its own."""
+        gathered = bytearray()
+        for part in parts:
+            if len(gathered) + len(part) > MAX_TLS_BYTES and gathered:
+                self._socket.sendall(gathered)
+                gathered = bytearray()
+            if len(part) > MAX_TLS_BYTES:
+                self._socket.sendall(part)
+            else:
+                gathered += part
+        if gathered:
+            self._socket.sendall(gathered)
 
     def _receive_frame(
         self, pending: Pending, timeout_s: float, allocate: Allocate | None = None, size_max: int = MAX_ANSWER_BYTES
@@ -168,6 +241,9 @@ class Channel:
         except TimeoutError:
             self.close()
             raise ConnectionLost(f"{self.address} did not answer {name} within {timeout_s:g} s") from None
+        except ssl.SSLError as error:  # with TLS 1.3 a client learns only here that its certificate was refused
+            self.close()
+            raise authentication.tls_failure(self.address, error) from None
         except OSError as error:
             self.close()
             raise ConnectionLost(f"{self.address} hung up before it answered {name}: {_reason(error)}") from None
@@ -187,14 +263,29 @@ class Channel:
     def _readable(self) -> bool:
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
+        if not poll.poll(0):
+            return False
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return True
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1)
+        except ssl.SSLWantReadError:  # a message of TLS itself
+            return False
+        except OSError:
+            pass
+        return True
 
 
 class Connection(Channel):
     def __init__(self, address: Address, settings: ClientSettings) -> None:
         """Connect and agree on versions; ConnectionLost says why that failed."""
         super().__init__(
-            address, settings.client_id, settings.request_timeout_ms / 1000, settings.connect_timeout_ms / 1000
+            address,
+            settings.client_id,
+            settings.request_timeout_ms / 1000,
+            settings.connect_timeout_ms / 1000,
+            settings.security,
         )
         self.features: dict[str, int] = {}  #: finalised features of the cluster, for instance transaction.version
         self._versions: dict[int, Versions] = {}

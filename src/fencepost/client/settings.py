@@ -1,14 +1,16 @@
 """The settings of a client, under Kafka's names and with Kafka's defaults where those fit blocking calls.
 
-`parse` takes a dictionary of Kafka's settings. Settings without a meaning here (`linger.ms`) are ignored. Settings that
-users rely on but we do not implement (encryption, authentication) are refused.
+`parse` takes a dictionary of Kafka's settings. Settings without a meaning here (`linger.ms`) are ignored. Those of TLS
+and SASL are in `fencepost.security.settings`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from fencepost.errors import ConfigError
+from fencepost.security.names import PROTOCOLS
+from fencepost.security.settings import ClientSecurity
 
 DEFAULT_PORT = 9092
 MAX_PORT = 65535
@@ -32,12 +34,12 @@ class ClientSettings:
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1_000
     bootstrap_patience_ms: int = 0  #: how long to retry if no bootstrap address answers
+    security: ClientSecurity = field(default_factory=ClientSecurity)
 
     @classmethod
     def parse(cls, settings: Mapping[str, object] | str) -> Self:
         """From Kafka's names, or from `bootstrap.servers` alone."""
         given = {"bootstrap.servers": settings} if isinstance(settings, str) else dict(settings)
-        _refuse_security(given)
         if not str(given.get("bootstrap.servers") or "").strip():
             raise ConfigError("bootstrap.servers is missing: one or more HOST:PORT, separated by commas")
         words = str(given["bootstrap.servers"]).split(",")
@@ -45,6 +47,7 @@ class ClientSettings:
         return cls(
             bootstrap=tuple(parse_address(word) for word in words if word.strip()),
             client_id=str(given.get("client.id") or "fencepost"),
+            security=ClientSecurity.parse(given),
             **numbers,
         )
 
@@ -59,8 +62,9 @@ _NUMBERS = {
 
 
 def parse_address(word: str) -> Address:
-    """HOST:PORT, [IPV6]:PORT, or a listener's PLAINTEXT://HOST:PORT."""
-    text = word.strip().removeprefix("PLAINTEXT://")
+    """HOST:PORT, [IPV6]:PORT, or a listener's SASL_SSL://HOST:PORT."""
+    scheme, _, rest = word.strip().rpartition("://")
+    text = rest if scheme in ("", *PROTOCOLS) else word.strip()
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(DEFAULT_PORT)
@@ -78,12 +82,3 @@ def _number(name: str, value: object) -> int:
     if number < 1:
         raise ConfigError(f"{name} must be a positive number of milliseconds, not {value!r}")
     return number
-
-
-def _refuse_security(given: Mapping[str, object]) -> None:
-    protocol = str(given.get("security.protocol", "PLAINTEXT"))
-    asked = [name for name in given if name.startswith(("sasl.", "ssl."))]
-    if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(f"security.protocol={protocol} is not supported yet; PLAINTEXT is")
-    if asked:
-        raise ConfigError(f"{', '.join(sorted(asked))}: encryption and authentication are not supported yet")

@@ -1,7 +1,7 @@
 """Kafka's client settings by name, as of Kafka 4.1: which exist, and which are refused and why.
 
 A known setting that is not refused is accepted even if it has no effect here (`linger.ms`), so that options for Spark's
-own connector keep working.
+own connector keep working. The settings of TLS and SASL are in `fencepost.security.names`.
 """
 
 KNOWN = frozenset({
@@ -41,7 +41,4 @@ REFUSED = {
     "partitioner.class": "it names a Java class. Records are placed like Kafka's default partitioner does",
     "partitioner.ignore.keys": "records with a key are placed like Kafka's default partitioner does",
     "transaction.two.phase.commit.enable": "the query that begins a transaction also ends it",
-    "config.providers": "variables in settings are not resolved",
-    "security.providers": "encryption and authentication are not supported yet",
 }
-REFUSED_PREFIXES = dict.fromkeys(("sasl.", "ssl."), "encryption and authentication are not supported yet")

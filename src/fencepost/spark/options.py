@@ -1,8 +1,8 @@
 """Options of Spark readers and writers: case-insensitive, checked, with `kafka.*` handed to the client.
 
 Owns the decision which of Kafka's settings are accepted. A setting that Spark's own connector refuses is refused with
-the same reason. A setting that we do not implement but users rely on (encryption, another partitioner) is refused. A
-setting that exists in Kafka and has no effect here is accepted. Any other name is a typo, and the error suggests the
+the same reason. A setting that we do not implement but users rely on (another partitioner) is refused. A setting
+that exists in Kafka and has no effect here is accepted. Any other name is a typo, and the error suggests the
 nearest name.
 """
 
@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
-from fencepost.spark.kafka_settings import KNOWN, REFUSED, REFUSED_PREFIXES
+from fencepost.security import names
+from fencepost.security.names import TOKEN_PROVIDER
+from fencepost.spark.kafka_settings import KNOWN, REFUSED
 
 PREFIX = "kafka."
 BOOTSTRAP = "kafka.bootstrap.servers"
@@ -75,15 +77,17 @@ class Options:
     def kafka(self) -> dict[str, str]:
         """The `kafka.*` options without that prefix. Raises ConfigError for those that are refused."""
         found = {name.removeprefix(PREFIX): value for name, value in self._given.items() if name.startswith(PREFIX)}
-        for name, value in found.items():
-            _check_kafka(name, value, self._typed[PREFIX + name])
+        for name in found:
+            _check_kafka(name, self._typed[PREFIX + name])
+        if TOKEN_PROVIDER in self._given:
+            found[TOKEN_PROVIDER] = self._given[TOKEN_PROVIDER]
         return found
 
     def refuse_unknown(self, known: Iterable[str], what: str) -> None:
         """Every option that is not `kafka.*` must be in `known`. `what` is the reader or writer, for the error."""
         spelled = {name.lower(): name for name in known}
         for name in self._given:
-            if name not in spelled and not name.startswith(PREFIX):
+            if name not in spelled and not name.startswith(PREFIX) and name != TOKEN_PROVIDER:
                 typed = self._typed[name]
                 raise ConfigError(f"{what} has no option {capitalized(typed, spelled)!r}{hint(name, spelled)}")
 
@@ -121,15 +125,10 @@ def _nearest(name: str, known: Mapping[str, str]) -> str | None:
     return known[near[0]] if near else None
 
 
-def _check_kafka(name: str, value: str, typed: str) -> None:
-    """`name` is without the prefix and in lower case."""
-    if name == "security.protocol" and value.strip().upper() != "PLAINTEXT":
-        raise ConfigError(f"option {typed!r} = {value!r} is not supported yet; PLAINTEXT is")
+def _check_kafka(name: str, typed: str) -> None:
+    """`name` is without the prefix and in lower case. Security is checked by its own settings."""
     if name in REFUSED:
         raise ConfigError(f"option {typed!r} is not supported: {REFUSED[name]}")
-    for prefix, reason in REFUSED_PREFIXES.items():
-        if name.startswith(prefix):
-            raise ConfigError(f"option {typed!r} is not supported: {reason}")
     known = {setting: f"{PREFIX}{setting}" for setting in KNOWN}
-    if name not in known:
+    if name not in known and not names.is_security(name):
         raise ConfigError(f"option {typed!r}: Kafka has no such setting{hint(name, known)}")

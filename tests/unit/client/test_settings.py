@@ -38,14 +38,6 @@ def test_known_settings_are_taken_and_meaningless_ones_left_alone():
     assert (settings.client_id, settings.request_timeout_ms) == ("me", 700)
 
 
-@pytest.mark.parametrize(
-    "setting", [{"security.protocol": "SASL_SSL"}, {"sasl.mechanism": "PLAIN"}, {"ssl.truststore.location": "x"}]
-)
-def test_security_that_would_not_be_kept_is_refused(setting):
-    with pytest.raises(ConfigError, match="not supported"):
-        ClientSettings.parse({"bootstrap.servers": "a:1", **setting})
-
-
 @pytest.mark.parametrize("value", ["soon", "0", "-1"])
 def test_a_timeout_that_is_none_is_refused(value):
     with pytest.raises(ConfigError, match=r"request\.timeout\.ms"):

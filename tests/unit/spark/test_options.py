@@ -39,8 +39,6 @@ def test_without_bootstrap_servers_there_is_no_client(given):
         ("enable.auto.commit", "not by a timer"),
         ("interceptor.classes", "Java class"),
         ("partitioner.class", "default partitioner"),
-        ("sasl.jaas.config", "authentication"),
-        ("ssl.truststore.location", "encryption"),
     ],
 )
 def test_what_spark_refuses_or_we_cannot_keep_is_refused(name, reason):
@@ -48,10 +46,21 @@ def test_what_spark_refuses_or_we_cannot_keep_is_refused(name, reason):
         client_settings({**SERVERS, f"kafka.{name}": "x"})
 
 
-def test_only_plaintext_can_be_spoken():
-    assert client_settings({**SERVERS, "kafka.security.protocol": "plaintext"})
-    with pytest.raises(ConfigError, match="SASL_SSL"):
-        client_settings({**SERVERS, "kafka.security.protocol": "SASL_SSL"})
+def test_security_has_kafkas_names_and_one_of_our_own():
+    given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "OAUTHBEARER", "token_provider": "m:f"}
+    security = client_settings({**SERVERS, **given}).security
+    assert (security.protocol, security.mechanism, security.value("token_provider")) == (
+        "SASL_SSL",
+        "OAUTHBEARER",
+        "m:f",
+    )
+    Options(given).refuse_unknown([], "the source")
+    for wrong, error in [
+        ({"kafka.sasl.mechanisms": "PLAIN"}, "librdkafka's name"),
+        ({"kafka.ssl.x": "1"}, "no setting"),
+    ]:
+        with pytest.raises(ConfigError, match=error):
+            client_settings({**SERVERS, **wrong})
 
 
 def test_settings_that_change_nothing_here_are_accepted():
@@ -94,8 +103,8 @@ def test_a_name_that_spark_has_lowered_is_shown_as_it_was_typed(handed_over: str
 
 
 def test_what_was_typed_is_shown_as_it_was_typed():
-    with pytest.raises(ConfigError, match=r"'kafka\.SSL\.Truststore' is not supported"):
-        Options({**SERVERS, "kafka.SSL.Truststore": "x"}).kafka()
+    with pytest.raises(ConfigError, match=r"'kafka\.Interceptor\.Classes' is not supported"):
+        Options({**SERVERS, "kafka.Interceptor.Classes": "x"}).kafka()
     with pytest.raises(ConfigError, match="'yes' must be true or false, not 'Maybe'"):
         Options({"yes": "Maybe"}).flag("yes", True)
 
