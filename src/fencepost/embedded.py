@@ -20,12 +20,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fencepost.broker.settings import Settings
 from fencepost.child import Child
-from fencepost.errors import ConnectionLost, ErrorCode, FencepostError, KafkaError
+from fencepost.errors import ConfigError, ConnectionLost, ErrorCode, FencepostError, KafkaError
 from fencepost.log.disk import LOCK
+from fencepost.security.names import PROTOCOLS
+
+if TYPE_CHECKING:
+    from fencepost.security.settings import ClientSecurity
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -50,11 +54,13 @@ class BrokerProcess(Child):
         port: int = 0,
         log_level: str = "info",
         is_temporary: bool = False,
+        security: str | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         # -P: the broker must not import a file of this program that happens to be called click.py.
         command = [sys.executable, "-P", "-m", "fencepost.cli.main", "up", str(directory), "--owner", str(os.getpid())]
         command += ["--temporary"] if is_temporary else []
+        command += ["--security", security] if security is not None else []
         command += ["--host", host, "--port", str(port), "--log-level", log_level]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
@@ -125,6 +131,9 @@ class Broker:
 
         with fencepost.Broker(settings={"num.partitions": 4}): ...     # or with the dots
 
+        with fencepost.Broker(security="SASL_SSL") as broker:          # also SSL, SASL_PLAINTEXT
+            confluent_kafka.Producer(broker.client_config("confluent"))
+
     Without a directory the data is temporary. It outlives `kill` and `restart`, and is removed by `close`. Settings
     that do not exist or have an invalid value raise ConfigError at once. Threads may share a Broker. A copy, after a
     fork or unpickled, can only reach the broker: there `close` and `stop` do nothing, `start` and `kill` raise.
@@ -137,6 +146,7 @@ class Broker:
         host: str = "127.0.0.1",
         port: int = 0,
         settings: dict[str, object] | None = None,
+        security: str | None = None,
         log_level: str = "warning",
         **more_settings: object,
     ) -> None:
@@ -145,6 +155,9 @@ class Broker:
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         self._settings |= {name.replace("_", "."): _text(value) for name, value in more_settings.items()}
         Settings.parse(self._settings)
+        self._security = None if security is None else security.upper()
+        if self._security not in (None, *PROTOCOLS):
+            raise ConfigError(f"security must be one of {', '.join(PROTOCOLS)}, not {security!r}")
         self._log_level = log_level
         self._directory = Path(directory).absolute() if directory is not None else None
         self._has_listened = False
@@ -203,6 +216,7 @@ class Broker:
                     port=self.port,
                     log_level=self._log_level,
                     is_temporary=self._held.temporary is not None,
+                    security=self._security,
                 )
                 self.port = process.await_port()
                 self._has_listened = True
@@ -274,6 +288,24 @@ class Broker:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
+    def client_config(self, client: str) -> dict[str, Any]:
+        """What a client needs to connect: for "confluent", "kafka-python", "aiokafka", "spark" or "java".
+
+        confluent_kafka.Producer(broker.client_config("confluent"))
+        spark.readStream.format("fencepost").options(**broker.client_config("spark"))
+        """
+        from fencepost.security.spellings import spelled
+
+        return spelled(self.bootstrap_servers, self._client_security(), client)
+
+    def _client_security(self) -> "ClientSecurity":
+        from fencepost.security.quick import prepare
+        from fencepost.security.settings import ClientSecurity
+
+        if self._security is None:
+            return ClientSecurity()
+        return prepare(self.directory / "security", self._security, self.host).client_security()
+
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
         """Create a topic without a client library. Raises KafkaError if the broker refuses."""
         # Imported here because most programs that start a broker do not need it.
@@ -285,7 +317,9 @@ class Broker:
         request = {"topics": [wanted], "timeout_ms": int(START_TIMEOUT_S * 1000)}
         address = self.bootstrap_servers
         try:
-            with Channel(parse_address(address), "fencepost", START_TIMEOUT_S, START_TIMEOUT_S) as channel:
+            with Channel(
+                parse_address(address), "fencepost", START_TIMEOUT_S, START_TIMEOUT_S, self._client_security()
+            ) as channel:
                 asked = channel.request(CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
                 result = channel.receive(asked).topics[0]
         except ConnectionLost as error:

@@ -38,6 +38,7 @@ class Kind(enum.IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class Change(enum.Enum):
@@ -144,7 +145,7 @@ class Setting(Generic[T]):
             return text.lower() == "true"
         if self.kind is Kind.LIST:
             return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-        if self.kind is Kind.STRING:
+        if self.kind in (Kind.STRING, Kind.PASSWORD):
             return text
         try:
             value = float(text) if self.kind is Kind.DOUBLE else int(text)
@@ -168,7 +169,7 @@ class Setting(Generic[T]):
             raise self._refused(text, f"Value must be {between}")
 
     def _refused(self, text: str | None, why: str) -> ConfigError:
-        shown = "null" if text is None else text
+        shown = "null" if text is None else "[hidden]" if self.kind is Kind.PASSWORD else text
         return ConfigError(f"Invalid value {shown} for configuration {self.name}: {why}")
 
 
@@ -204,3 +205,4 @@ string = partial(Setting[str], Kind.STRING)
 strings = partial(Setting[tuple[str, ...]], Kind.LIST)
 optional_integer = partial(Setting[int | None], Kind.INT, None)
 optional_string = partial(Setting[str | None], Kind.STRING, None)
+password = partial(Setting[str | None], Kind.PASSWORD, None)

@@ -167,6 +167,13 @@ REQUESTS: dict[str, Request] = {
     },
     "alter_partition_reassignments": lambda w: {"topics": [], "timeout_ms": 5000},
     "list_partition_reassignments": lambda w: {"topics": None, "timeout_ms": 5000},
+    "sasl_handshake": lambda w: {"mechanism": "PLAIN"},
+    "sasl_authenticate": lambda w: {"auth_bytes": b""},
+    "describe_user_scram_credentials": lambda w: {"users": None},
+    "alter_user_scram_credentials": lambda w: {
+        "deletions": [{"name": unique("user"), "mechanism": 1}],
+        "upsertions": [],
+    },
     "offset_delete": lambda w: {"group_id": unique("unknown"), "topics": w.topics(partitions=[{"partition_index": 0}])},
     "describe_quorum": lambda w: {
         "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
@@ -199,6 +206,9 @@ EXPECTED: dict[str, set[str]] = {
     "delete_groups": {"GROUP_ID_NOT_FOUND"},
     "offset_delete": {"GROUP_ID_NOT_FOUND"},
     "elect_leaders": {"ELECTION_NOT_NEEDED"},
+    "sasl_handshake": {"ILLEGAL_SASL_STATE"},
+    "sasl_authenticate": {"ILLEGAL_SASL_STATE"},
+    "alter_user_scram_credentials": {"RESOURCE_NOT_FOUND"},
 }
 
 

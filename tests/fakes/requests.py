@@ -4,6 +4,10 @@ import asyncio
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Waiting, handlers
+from fencepost.broker.listeners import Address, Listener
+from fencepost.broker.session import Session
+
+LISTENER = Listener("PLAINTEXT", "PLAINTEXT", Address("127.0.0.1", 9092))
 
 
 def send(broker: Any, key: int, version: int, fields: dict[str, Any]) -> Any:
@@ -11,7 +15,7 @@ def send(broker: Any, key: int, version: int, fields: dict[str, Any]) -> Any:
     entry = handlers()[key]
     assert entry.first <= version <= entry.last and entry.function is not None
     request = entry.api.request.decode(version, bytes(entry.api.request.encode(version, fields)))
-    return entry.function(Call(broker, version, 1, "client", "/127.0.0.1", request))
+    return entry.function(Call(broker, version, 1, "client", Session("/127.0.0.1", LISTENER, None), request))
 
 
 def received(key: int, version: int, answer: Any) -> Any:

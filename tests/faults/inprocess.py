@@ -30,7 +30,7 @@ class BrokerThread:
         except BaseException:
             self._end_loop()
             raise
-        self.address: Address = self.node.bound
+        self.address: Address = self.node.listeners[0].bound
 
     def __enter__(self) -> Self:
         return self
@@ -57,8 +57,8 @@ class BrokerThread:
             self._end_loop()
 
     async def _let_go(self) -> None:
-        if self.node._server is not None:
-            self.node._server.close()
+        for server in self.node._servers:
+            server.close()
         for connection in list(self.node._connections):
             connection._closed = True
             connection._transport.abort()

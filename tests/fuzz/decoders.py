@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fencepost.errors import Malformed
-from tests.fuzz import beyond_wire
+from tests.fuzz import beyond_wire, security_targets
 from tests.fuzz import targets as wire
 from tests.fuzz.mutate import mutate
 from tests.fuzz.targets import Target
@@ -33,7 +33,10 @@ CORPUS_SIZE = 60
 
 
 def targets() -> dict[str, Target]:
-    return {target.name: target for target in itertools.chain(wire.targets(), beyond_wire.targets())}
+    return {
+        target.name: target
+        for target in itertools.chain(wire.targets(), beyond_wire.targets(), security_targets.targets())
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ Layout, version 1. Every line is the CRC-32C of the JSON in eight hex digits, a 
     {"gone": {"name": …, "id": …}}                                    a deleted topic; its directories may still exist
     {"altered": {"source": 2, "values": {…}}}                         altered on this broker (2) or for all (3)
     {"producer_ids": 1000}                                            ids below have been handed out
+    {"scram": {"user": …, "mechanism": …, "salt": …, …}}              what is kept of a password; gone if `salt` is null
     {"features": {"epoch": 1, "levels": {"transaction.version": 2}}}  what clients set, and how often they did
 
 A line that a crash left unfinished can only be the last one and is cut off. Anything else that does not check out is
@@ -29,6 +30,8 @@ from crc32c import crc32c
 
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log.disk import Disk, File, write_fully
+from fencepost.security import scram
+from fencepost.security.scram import Credential, Mechanism
 from fencepost.wire.terms import INTERNAL_TOPICS
 
 logger = logging.getLogger(__name__)
@@ -60,6 +63,15 @@ class Topic:
         return {"topic": fields}
 
 
+def credential_line(user: str, mechanism: Mechanism, credential: Credential | None) -> Line:
+    """What is kept of a user's password from now on; None for a user that is gone."""
+    kept = (
+        {name: getattr(credential, name).hex() for name in ("salt", "stored_key", "server_key")} if credential else {}
+    )
+    iterations = credential.iterations if credential else 0
+    return {"scram": {"user": user, "mechanism": mechanism.mechanism, "salt": None, "iterations": iterations, **kept}}
+
+
 class Catalogue:
     """The state and its journal. Nothing changes the state except a line that is on the disk."""
 
@@ -74,6 +86,7 @@ class Catalogue:
         self.gone: dict[bytes, str] = {}  #: deleted topics whose directories may still exist
         self.altered: dict[int, dict[str, str | None]] = {}
         self.next_producer_id = 0
+        self.credentials: dict[tuple[str, Mechanism], Credential] = {}
         self.features: dict[str, int] = {}
         self.features_epoch = 0
 
@@ -138,11 +151,22 @@ class Catalogue:
             self.altered[value["source"]] = value["values"]
         elif kind == "producer_ids":
             self.next_producer_id = value
+        elif kind == "scram":
+            self._apply_credential(value)
         elif kind == "features":
             self.features = value["levels"]
             self.features_epoch = value["epoch"]
         elif kind != "catalogue":
             raise Malformed(f"{self._path} has a line of unknown kind {kind!r}: was it written by a newer version?")
+
+    def _apply_credential(self, value: dict[str, Any]) -> None:
+        mechanism = scram.BY_NAME[value["mechanism"]]
+        self.credentials.pop((value["user"], mechanism), None)
+        if value["salt"] is not None:
+            salt, stored, server = (bytes.fromhex(value[name]) for name in ("salt", "stored_key", "server_key"))
+            self.credentials[value["user"], mechanism] = Credential(
+                mechanism, salt, stored, server, value["iterations"]
+            )
 
     def _lines(self) -> Iterator[Line]:
         """The fewest lines that give the present state."""
@@ -153,6 +177,8 @@ class Catalogue:
             yield {"gone": {"name": name, "id": topic_id.hex()}}
         for source, values in self.altered.items():
             yield {"altered": {"source": source, "values": values}}
+        for (user, mechanism), credential in self.credentials.items():
+            yield credential_line(user, mechanism, credential)
         yield {"producer_ids": self.next_producer_id}
         yield {"features": {"epoch": self.features_epoch, "levels": self.features}}
 

@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.dispatch import Call, Handler, Parts, Waiting
 from fencepost.broker.inbox import Inbox
+from fencepost.broker.listeners import Listener
+from fencepost.broker.logins import MAX_FRAME_BYTES
 from fencepost.broker.outbox import Outbox
+from fencepost.broker.session import Session
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.wire.frame import API_VERSIONS_KEY, encode_response, read_request_header, skip_tags
 
@@ -35,12 +38,13 @@ TURN_MS = 20
 class Connection(asyncio.BufferedProtocol):
     """Lives from accept to close; owned by the server's event loop."""
 
-    def __init__(self, node: "Node", handlers: Mapping[int, Handler], max_request_bytes: int) -> None:
+    def __init__(self, node: "Node", handlers: Mapping[int, Handler], listener: Listener) -> None:
         self._node = node
         self._handlers = handlers
-        self._inbox = Inbox(max_request_bytes)
+        self._listener = listener
+        self._inbox = Inbox(MAX_FRAME_BYTES if listener.uses_sasl else node.settings.socket_request_max_bytes)
         self._transport: asyncio.Transport
-        self._client_host = ""
+        self._session: Session
         self._now_ms = node.clock.monotonic_ms
         self.last_active_ms = self._now_ms()
 
@@ -53,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._yielding = False  # it is the turn of other connections
         self._reading = True
         self._closed = False
+        self._is_counted = False  # among those that are limited
 
     # -- the transport's side -----------------------------------------------------------------------------------------
 
@@ -60,13 +65,25 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._outbox = Outbox(self._transport, self._node.loop, self._go_on, self._hang_up)
         peer = self._transport.get_extra_info("peername")
-        self._client_host = f"/{peer[0]}" if peer else "/unknown"
-        if not self._node.connected(self):
-            self._hang_up("too many connections (max.connections)")
+        host = peer[0] if peer else "unknown"
+        self._session = self._node.session(f"/{host}", self._listener, self._logged_in)
+        if self._listener.uses_tls:
+            self._session.known_by(self._transport.get_extra_info("peer_certificate"), self._node.principal_rules)
+        if too_many := self._node.limits.refusal(host):
+            self._hang_up(too_many)
+            return
+        self._is_counted = True
+        self._node.connected(self)
+        if delay_ms := self._node.limits.delay_ms():
+            self._yielding = True
+            self._pause()
+            self._node.clock.call_later(delay_ms, self._next_turn)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        self._node.disconnected(self)
+        if self._is_counted:
+            self._node.limits.left(self._session.host[1:])
+            self._node.disconnected(self)
         if self._waiting is not None and self._waiting.abandon is not None:
             self._waiting.abandon()
         self._backlog.clear()
@@ -94,15 +111,22 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._outbox.flush()
         if self._reading and self._held_back():
-            self._reading = False
-            self._transport.pause_reading()
+            self._pause()
 
     def eof_received(self) -> bool:
         return False
 
+    def _logged_in(self) -> None:
+        """From now on requests may be as large as they may."""
+        self._inbox.max_frame_bytes = self._node.settings.socket_request_max_bytes
+
     def idle(self) -> None:
         """Free the buffer: nothing came for a while."""
         self._inbox.release()
+
+    def _pause(self) -> None:
+        self._reading = False
+        self._transport.pause_reading()
 
     # -- order and turns ----------------------------------------------------------------------------------------------
 
@@ -140,10 +164,12 @@ class Connection(asyncio.BufferedProtocol):
         entry: Handler | None = None
         try:
             api_key, version, correlation_id, client_id, body = read_request_header(frame)
-            call = Call(self._node, version, correlation_id, client_id, self._client_host)
+            call = Call(self._node, version, correlation_id, client_id, self._session)
             entry = self._handlers.get(api_key)
             if entry is None:
                 raise Malformed(f"unknown API key {api_key}")
+            if not self._session.admits(api_key):
+                raise Malformed(f"{entry.api.name} was asked without a login, or after it had ended")
             if not entry.first <= version <= entry.last:
                 if api_key != API_VERSIONS_KEY:
                     raise Malformed(f"{entry.api.name} v{version} is not supported, only {entry.first} to {entry.last}")
@@ -181,6 +207,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             self._answer(entry, call, waiting.result())
+            if waiting.ends:
+                self._hang_up("its login was refused")
         except asyncio.CancelledError:
             self._hang_up("its request was cancelled")
         except Malformed as error:
@@ -237,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
     def _hang_up(self, reason: str, level: int = logging.WARNING) -> None:
         """Close the connection with one line that says why."""
         if not self._closed:
-            log.log(level, "closing the connection of %s: %s", self._client_host, reason)
+            log.log(level, "closing the connection of %s: %s", self._session.host, reason)
             self._closed = True
             self._outbox.flush()  # the answers to what came before
             self._transport.abort()

@@ -21,6 +21,7 @@ from fencepost.wire import messages
 
 if TYPE_CHECKING:
     from fencepost.broker.node import Node
+    from fencepost.broker.session import Session
 
 Response = Mapping[str, Any]
 Parts = list[Sized]
@@ -41,11 +42,15 @@ class Waiting:
     `holds_back` is False: later requests are served, so that many share one sync, and their answers queue behind.
     """
 
-    __slots__ = ("_answer", "_error", "_when_done", "abandon", "done", "holds_back")
+    __slots__ = ("_answer", "_error", "_when_done", "abandon", "done", "ends", "holds_back")
 
-    def __init__(self, abandon: Callable[[], object] | None = None, *, holds_back: bool = True) -> None:
+    def __init__(
+        self, abandon: Callable[[], object] | None = None, *, holds_back: bool = True, ends: bool = False
+    ) -> None:
+        """`ends` says that this is the last answer: the connection is closed after it."""
         self.abandon = abandon
         self.holds_back = holds_back
+        self.ends = ends
         self.done = False
         self._answer: Any = None
         self._error: BaseException | None = None
@@ -96,7 +101,7 @@ class Waiting:
 class Call:
     """One request on its way through its handler."""
 
-    __slots__ = ("broker", "client_host", "client_id", "correlation_id", "request", "version")
+    __slots__ = ("broker", "client_id", "correlation_id", "request", "session", "version")
 
     def __init__(
         self,
@@ -104,14 +109,14 @@ class Call:
         version: int,
         correlation_id: int,
         client_id: str | None,
-        client_host: str,
+        session: "Session",
         request: Any = None,
     ) -> None:
         self.broker = broker
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        self.client_host = client_host
+        self.session = session
         self.request = request
 
 

@@ -24,10 +24,10 @@ _scratch = memoryview(bytearray(SCRATCH_BYTES))
 
 
 class Inbox:
-    __slots__ = ("_end", "_max_frame_bytes", "_own", "_start")
+    __slots__ = ("_end", "_own", "_start", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._own: memoryview | None = None
         self._start = 0  # in our own buffer, where the bytes that are not yet served begin
         self._end = 0
@@ -47,9 +47,9 @@ class Inbox:
             buffer, start, end = self._own, self._start, self._end + count
         while end - start >= SIZE_BYTES:
             (size,) = SIZE.unpack_from(buffer, start)
-            if not 0 <= size <= self._max_frame_bytes:
+            if not 0 <= size <= self.max_frame_bytes:
                 raise Malformed(
-                    f"a frame of {size} bytes was announced (socket.request.max.bytes={self._max_frame_bytes})"
+                    f"a frame of {size} bytes was announced (socket.request.max.bytes={self.max_frame_bytes})"
                 )
             begin = start + SIZE_BYTES
             if begin + size > end:

@@ -15,16 +15,25 @@ import random
 import resource
 import signal
 import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from fencepost.broker.connection import Connection
+from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.data_directory import random_uuid
 from fencepost.broker.dispatch import handlers
+from fencepost.broker.encryption import Encryption
 from fencepost.broker.fetch_sessions import FetchSessions
+from fencepost.broker.listeners import Address, Certificates, Listener, listeners_of
+from fencepost.broker.logins import Login, Mechanisms
 from fencepost.broker.maintenance import Maintenance
+from fencepost.broker.principals import parse_rules
 from fencepost.broker.progress import Progress
+from fencepost.broker.session import Session
 from fencepost.broker.settings import Settings
 from fencepost.broker.topics import TopicRegistry
+from fencepost.broker.users import add_users, mechanisms_of
 from fencepost.clock import Clock, SystemClock
 from fencepost.coordinator.group.coordinator import GroupCoordinator
 from fencepost.coordinator.txn.coordinator import TransactionCoordinator
@@ -51,14 +60,18 @@ class Node:
         host: str = "127.0.0.1",
         port: int = 9092,
         *,
+        users: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         disk: Disk | None = None,
         worker: Worker | None = None,
         rng: random.Random | None = None,
         step: StepHook | None = None,
     ) -> None:
-        """`worker` runs slow work off the event loop, by default on threads. `rng` makes ids, by default really random
-        ones. `step` is called at every step of an ending transaction, by default to crash at one."""
+        """`users` are users of SCRAM and their passwords, to be there at the start, beside those that there are.
+
+        `worker` runs slow work off the event loop, by default on threads. `rng` makes ids, by default really random
+        ones. `step` is called at every step of an ending transaction, by default to crash at one.
+        """
         rng = rng or random.SystemRandom()
         self.settings = settings
         self.clock = clock or SystemClock()
@@ -68,9 +81,12 @@ class Node:
         self.fetch_sessions = FetchSessions(
             settings.max_incremental_fetch_session_cache_slots, first_id=rng.randrange(1, 2**20)
         )
-        self._listen = (host, port)
-        self.host, self.port = host, port  #: what clients are told to connect to
-        self.bound = (host, port)  #: what is listened on
+        self._users = users or {}
+        self.listeners = listeners_of(settings, host, port)
+        self.principal_rules = parse_rules(settings.ssl_principal_mapping_rules)
+        self.limits = ConnectionLimits(settings, self.clock)
+        self._certificates: dict[str, Certificates] = {}
+        self._mechanisms: dict[str, Mechanisms] = {}
         self.topics = TopicRegistry(
             data_dir,
             settings,
@@ -95,7 +111,7 @@ class Node:
             step=step or _crash_hook(),
         )
         self._maintenance = Maintenance(self)
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._connections: dict[Connection, None] = {}  # in the order of their arrival
         self.loop: asyncio.AbstractEventLoop
 
@@ -109,20 +125,53 @@ class Node:
         """Recover the data and begin to work. The event loop must be running."""
         self.loop = asyncio.get_running_loop()
         self.topics.open()
+        add_users(self.topics.catalogue, self._users)
         self.groups.start()
         self.transactions.start()
         self._maintenance.start()
 
     async def listen(self) -> None:
-        self._server = await self.loop.create_server(self.accept, *self._listen, backlog=BACKLOG)
-        host, port = self._server.sockets[0].getsockname()[:2]
-        self.bound = (host, port)
-        self.host, self.port = self.settings.advertised(host, port)
+        for listener in self.listeners:
+            self._secure(listener)
+        for listener in self.listeners:
+            made = partial(self._protocol, listener)
+            server = await self.loop.create_server(
+                made, listener.bound.host or None, listener.bound.port, backlog=BACKLOG
+            )
+            listener.bound = Address(*server.sockets[0].getsockname()[:2])
+            self._servers.append(server)
+            if not listener.is_local and not self._knows_its_clients(listener):
+                log.warning(
+                    "%s is open to all who can reach it: listener %s asks for no login (docs/security.md)",
+                    listener.bound, listener.name,
+                )  # fmt: skip
+
+    def _knows_its_clients(self, listener: Listener) -> bool:
+        required = self.settings.for_listener(listener.name, "ssl.client.auth") == "required"
+        return listener.uses_sasl or (listener.uses_tls and required)
+
+    def _secure(self, listener: Listener) -> None:
+        if listener.uses_tls:
+            self._certificates[listener.name] = Certificates(self.settings, listener.name)
+        if listener.uses_sasl:
+            self._mechanisms[listener.name] = mechanisms_of(
+                self.settings, listener.name, self.topics.catalogue, self.clock, self._background
+            )
+
+    def _background(self, work: Callable[[], None]) -> None:
+        if self.topics.worker is not None:
+            self.topics.worker.background(work, lambda error: None)
+
+    def _protocol(self, listener: Listener) -> asyncio.BaseProtocol:
+        connection = self.accept(listener)
+        if not listener.uses_tls:
+            return connection
+        return Encryption(connection, self._certificates[listener.name].context(), self.clock)
 
     async def stop(self) -> None:
         """Refuse new work, close the connections, close the logs. The next start then has nothing to recover."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for connection in list(self._connections):
             connection.close()
         self._maintenance.stop()
@@ -132,16 +181,20 @@ class Node:
 
     # -- connections --------------------------------------------------------------------------------------------------
 
-    def accept(self) -> Connection:
+    def accept(self, listener: Listener | None = None) -> Connection:
         """The broker's end of a new connection, to be given a transport."""
-        return Connection(self, self.handlers, self.settings.socket_request_max_bytes)
+        return Connection(self, self.handlers, listener or self.listeners[0])
 
-    def connected(self, connection: Connection) -> bool:
-        """False when there are too many."""
-        if len(self._connections) >= self.settings.max_connections:
-            return False
+    def session(self, host: str, listener: Listener, when_known: Callable[[], None]) -> Session:
+        if not listener.uses_sasl:
+            return Session(host, listener, None)
+        max_reauth_ms = self.settings.for_listener(listener.name, "connections.max.reauth.ms")
+        return Session(
+            host, listener, Login(self._mechanisms[listener.name], self.clock.now_ms, max_reauth_ms), when_known
+        )
+
+    def connected(self, connection: Connection) -> None:
         self._connections[connection] = None
-        return True
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.pop(connection, None)

@@ -8,10 +8,10 @@ made when the range was wider keeps its value.
 """
 
 import enum
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from fencepost.broker.security_settings import SecuritySettings
 from fencepost.broker.settings_table import (
     ELSEWHERE,
     BrokerSettingsWithoutEffect,
@@ -38,10 +38,11 @@ WITHOUT_EFFECT = {
 }
 TOPIC_SETTINGS: dict[str, Setting[Any]] = settings_of(TopicSettings) | WITHOUT_EFFECT["topic"]
 _TOPIC_DEFAULTS = {each.name: each for row in TOPIC_SETTINGS.values() for each in row.broker_settings()}
+OF_LISTENER = "listener.name."
 _OF_LOGS = {name: row for name, row in settings_of(LogConfig).items() if name not in TOPIC_SETTINGS}
 
 
-class BrokerSettings(NodeSettings, GroupSettings, TransactionSettings):
+class BrokerSettings(NodeSettings, SecuritySettings, GroupSettings, TransactionSettings):
     """The broker's settings that code reads by name."""
 
 
@@ -89,6 +90,7 @@ class Settings(BrokerSettings):
         self._layers: dict[Source, dict[str, str | None]] = {
             Source.BROKER: {}, Source.CLUSTER: {}, Source.STATIC: {}
         }  # fmt: skip
+        self._of_listeners: dict[str, str] = {}
         self._features: dict[str, int] = {}
         self._listeners: list[Callable[[], None]] = []
         self._resolve()
@@ -99,24 +101,28 @@ class Settings(BrokerSettings):
         settings = cls()
         for name, text in given.items():
             setting = BROKER_SETTINGS.get(name)
+            if name.lower().startswith(OF_LISTENER):
+                setting = _of_listener(name)
+                settings._of_listeners[name.lower()] = text.strip()
+            elif setting is not None:
+                settings._layers[Source.STATIC][name] = text.strip()
             if setting is None:
                 raise ConfigError(_unknown(name))
             setting.parse(text)
-            settings._layers[Source.STATIC][name] = text.strip()
         settings._resolve()
         settings._check_together()
         return settings
 
     # -- values that several settings decide -----------------------------------------------------------------------
 
-    def advertised(self, host: str, port: int) -> tuple[str, int]:
-        """The address to tell clients: `advertised.listeners`, or the one that is listened on.
-
-        Clients cannot connect to 0.0.0.0, so they are told this machine's name, as in Kafka.
-        """
-        if self.advertised_listeners is not None:
-            return parse_listener(self.advertised_listeners)
-        return (_own_name() if host in ("0.0.0.0", "::", "") else host), port
+    def for_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
+        """The value of a setting for one listener: its own, that of the mechanism there, or the broker's."""
+        setting = BROKER_SETTINGS[name]
+        for prefix in (f"{mechanism}." if mechanism else "", ""):
+            text = self._of_listeners.get(f"{OF_LISTENER}{listener}.{prefix}{name}".lower())
+            if text is not None:
+                return setting.parse(text)
+        return self.__dict__[setting.attribute]
 
     def topic(self, overrides: Mapping[str, str]) -> LogConfig:
         """The values in force for a topic with these settings. Stored values may be out of range."""
@@ -255,29 +261,14 @@ class Settings(BrokerSettings):
             raise ConfigError(f"broker.id and node.id must be equal, but are {given['broker.id']} and {self.node_id}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError("group.min.session.timeout.ms must not exceed group.max.session.timeout.ms")
-        if self.advertised_listeners is not None:
-            parse_listener(self.advertised_listeners)
         self.check_topic({})
 
 
-def _own_name() -> str:
-    name = socket.gethostname()
-    try:
-        socket.getaddrinfo(name, None)
-    except OSError:
-        return "localhost"
-    return name
-
-
-def parse_listener(text: str) -> tuple[str, int]:
-    """Host and port of `PLAINTEXT://host:port`; the part before the host may be left out."""
-    protocol, _, address = text.rpartition("://")
-    host, _, port = address.rpartition(":")
-    if protocol.upper() not in ("", "PLAINTEXT") or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise ConfigError(
-            f"Invalid value {text} for configuration advertised.listeners: expected PLAINTEXT://host:port, once"
-        )
-    return host.strip("[]"), int(port)
+def _of_listener(name: str) -> "Setting[Any] | None":
+    """The setting that `listener.name.NAME.SETTING` or `listener.name.NAME.MECHANISM.SETTING` gives."""
+    _, _, rest = name[len(OF_LISTENER) :].partition(".")
+    found = settings_of(SecuritySettings)
+    return found.get(rest) or found.get(rest.partition(".")[2])
 
 
 def _unknown(name: str) -> str:

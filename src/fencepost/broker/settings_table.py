@@ -6,7 +6,8 @@ that acts on them: `log/config.py`, `coordinator/group/settings.py`, `coordinato
 """
 
 from fencepost.log.config import MIN_SEGMENT_BYTES
-from fencepost.setting import INT_MAX, Change, Table, boolean, integer, long, optional_string, short, strings
+from fencepost.security.names import PROTOCOLS
+from fencepost.setting import INT_MAX, Change, Table, boolean, integer, long, optional_string, short, string, strings
 
 LIVE = Change.LIVE
 
@@ -19,8 +20,6 @@ class NodeSettings(Table):
     node_id = integer(1, "The id of this broker.", low=0, kafka="none, it must be given")
     broker_id = integer(-1, "The older name of node.id.", low=-1)
     broker_rack = optional_string("The rack that metadata names for this broker.")
-    advertised_listeners = optional_string(
-        "The address that clients are told to connect to, as PLAINTEXT://host:port; the one listened on if not given.")
     socket_request_max_bytes = integer(104_857_600, "The largest request; a larger one closes the connection.", low=1)
     max_connections = integer(INT_MAX, "Connections at once; one more is closed.", low=0, change=LIVE)
     connections_max_idle_ms = long(600_000, "A connection that is silent for this long is closed.")
@@ -48,6 +47,8 @@ class NodeSettings(Table):
 
 
 _NO_REPLICAS = "one broker holds the only replica."
+_NO_OTHERS = "one broker speaks to no other."
+_CONTENT = "the content of a file says what it is."
 _NO_REMOTE = "there is no remote storage."
 _LEVEL = "the codec's own level is used."
 
@@ -59,7 +60,6 @@ class BrokerSettingsWithoutEffect(Table):
     background_threads = integer(10, "background work has its own few threads.", low=1, change=LIVE)
     default_replication_factor = integer(1, _NO_REPLICAS, low=1, high=1)
     log_cleaner_threads = integer(1, "there is one cleaner.", low=0, change=LIVE)
-    max_connections_per_ip = integer(INT_MAX, "see max.connections.", low=0, change=LIVE)
     num_io_threads = integer(8, "one event loop serves all requests.", low=1, change=LIVE)
     num_network_threads = integer(3, "one event loop serves all connections.", low=1, change=LIVE)
     num_recovery_threads_per_data_dir = integer(2, "the broker chooses.", low=1, change=LIVE)
@@ -70,9 +70,13 @@ class BrokerSettingsWithoutEffect(Table):
     producer_id_expiration_check_interval_ms = integer(600_000, "done with retention.", low=1)
     queued_max_requests = integer(500, "each connection has a limit of its own.", low=1)
     request_timeout_ms = integer(30_000, "no request waits for another broker.")
+    sasl_mechanism_inter_broker_protocol = string("GSSAPI", _NO_OTHERS)
+    security_inter_broker_protocol = string("PLAINTEXT", _NO_OTHERS, choices=PROTOCOLS)
     socket_listen_backlog_size = integer(50, "1024 connections may wait to be accepted.", low=1)
     socket_receive_buffer_bytes = integer(102_400, "the system decides.", low=-1)
     socket_send_buffer_bytes = integer(102_400, "the system decides.", low=-1)
+    ssl_keystore_type = string("JKS", _CONTENT, choices=("JKS", "PKCS12", "PEM"))
+    ssl_truststore_type = string("JKS", _CONTENT, choices=("JKS", "PKCS12", "PEM"))
     transaction_state_log_load_buffer_size = integer(5_242_880, "segments are read one at a time.", low=1)
     transaction_state_log_min_isr = integer(2, "as min.insync.replicas.", low=1)
     transaction_state_log_replication_factor = short(1, _NO_REPLICAS, low=1, high=1, kafka="3")
@@ -105,7 +109,6 @@ class TopicSettingsWithoutEffect(Table):
 
 #: Settings of Kafka that are given in another way here.
 ELSEWHERE = {
-    "listeners": "give the address with --host and --port",
     "port": "give it with --port",
     "host.name": "give it with --host",
     "log.dir": "give the data directory as the argument of `fencepost up`",
@@ -115,5 +118,5 @@ ELSEWHERE = {
     "controller.quorum.bootstrap.servers": "this broker is its own controller, there is nothing to choose",
     "controller.listener.names": "this broker is its own controller, there is nothing to choose",
     "zookeeper.connect": "there is no ZooKeeper",
-    "authorizer.class.name": "there is no security yet",
+    "authorizer.class.name": "rights are not checked yet: who is let in may do everything",
 }

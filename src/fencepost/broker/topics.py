@@ -61,7 +61,7 @@ class TopicRegistry:
         self._clock = clock
         self._disk = disk
         self._on_progress = on_progress
-        self._worker = worker
+        self.worker = worker
         self._rng = rng or random.SystemRandom()
         self._executor: ThreadPoolExecutor | None = None
         self._lock: Lock | None = None
@@ -92,9 +92,9 @@ class TopicRegistry:
 
     def _open(self) -> None:
         self._identity = load_identity(self._disk, self._directory, self._settings.node_id, self._rng)
-        if self._worker is None:
+        if self.worker is None:
             self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="fencepost-disk")
-            self._worker = ThreadWorker(asyncio.get_running_loop(), self._executor)
+            self.worker = ThreadWorker(asyncio.get_running_loop(), self._executor)
         self.catalogue.open()
         self._take_over_settings()
         for topic in self.catalogue.topics.values():
@@ -105,7 +105,7 @@ class TopicRegistry:
         intervals_ms = (
             settings.log_flush_offset_checkpoint_interval_ms, settings.log_flush_start_offset_checkpoint_interval_ms
         )  # fmt: skip
-        self._checkpoints.every(max(min(intervals_ms), 1), self._clock, self._worker)
+        self._checkpoints.every(max(min(intervals_ms), 1), self._clock, self.worker)
 
     async def close(self) -> None:
         """Close every log; the next start has nothing to recover unless the disk failed."""
@@ -194,7 +194,7 @@ class TopicRegistry:
         clean_shutdown: bool,
         run: Callable[[Callable[[], None]], object] = operator.call,
     ) -> PartitionLog:
-        if self._worker is None:
+        if self.worker is None:
             raise InvariantBroken("the topics are not open")
         place = TopicPartition(topic.name, partition)
         log = PartitionLog.open(
@@ -205,7 +205,7 @@ class TopicRegistry:
             topic.id,
             self._config_of(topic),
             self._clock,
-            self._worker,
+            self.worker,
             clean_shutdown=clean_shutdown,
             on_progress=self._on_progress,
             run=run,

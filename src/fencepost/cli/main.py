@@ -1,10 +1,12 @@
 """The `fencepost` command. Until the arguments are read, it imports only what reading them takes."""
 
 import contextlib
+import functools
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -57,6 +59,20 @@ def main() -> None:
 @click.option(
     "--log-level", default="info", show_default=True, type=click.Choice(LOG_LEVELS), help="Log level on stderr."
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="TLS and a login (SASL_SSL, SCRAM): makes certificates and a user in DIR/security, and prints the settings "
+    "that clients need.",
+)
+@click.option("--security", hidden=True, help="--secure with another protocol.")
+@click.option(
+    "--add-user",
+    "added",
+    metavar="NAME=PASSWORD",
+    multiple=True,
+    help="A user of SCRAM, or a new password. Repeatable.",
+)
 @click.option("--owner", type=int, hidden=True, help="The parent's process id: stop when it is gone.")
 @click.option("--temporary", is_flag=True, hidden=True, help="Remove DIR when the owner is gone.")
 def up(
@@ -65,6 +81,9 @@ def up(
     port: int,
     assignments: tuple[str, ...],
     log_level: str,
+    secure: bool,
+    security: str | None,
+    added: tuple[str, ...],
     owner: int | None,
     temporary: bool,
 ) -> None:
@@ -78,32 +97,41 @@ def up(
       fencepost up                                  temporary data, port 9092
       fencepost up ./data                           keep the data
       fencepost up --port 0                         a free port, for tests
+      fencepost up ./data --secure                  TLS and a login, with all that clients need
       fencepost up ./data --set num.partitions=4 --set log.retention.hours=24
       fencepost up ./data --set log.flush.interval.messages=9223372036854775807
                                                     faster; data survives kill -9, but not a power failure
     """
     from fencepost.broker.settings import Settings
-    from fencepost.errors import ConfigError
-
-    try:
-        settings = Settings.parse(parse_assignments(assignments))
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
+    from fencepost.cli.greeting import greet, greet_secured
     from fencepost.cli.serve import Owner, serve
+    from fencepost.errors import ConfigError
+    from fencepost.security.quick import prepare
 
+    given, users = parse_assignments(assignments), parse_assignments(added, "--add-user")
     owned_by = Owner(owner, takes_data_along=temporary) if owner is not None else None
     with _data_directory(directory) as path:
-        problem = serve(path, settings, host, port, log_level=log_level, owner=owned_by)
+        greeting: Callable[[Any], str] = greet
+        try:
+            if secure or security:
+                quick = prepare(path / "security", security or "SASL_SSL", host)
+                given = quick.broker_settings(host, port) | given
+                users = {quick.user: quick.password, **users}
+                greeting = functools.partial(greet_secured, quick) if secure else greet
+            settings = Settings.parse(given)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from None
+        problem = serve(path, settings, host, port, log_level=log_level, owner=owned_by, users=users, greeting=greeting)
     if problem is not None:
         raise click.ClickException(problem)
 
 
-def parse_assignments(assignments: tuple[str, ...]) -> dict[str, str]:
+def parse_assignments(assignments: tuple[str, ...], option: str = "--set") -> dict[str, str]:
     given: dict[str, str] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
-            raise click.UsageError(f"--set takes NAME=VALUE, not {assignment!r}")
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {assignment!r}")
         given[name.strip()] = value.strip()
     return given
 

@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +49,25 @@ class Owner:
 
 
 def serve(
-    data_dir: Path, settings: Settings, host: str, port: int, *, log_level: str, owner: Owner | None
+    data_dir: Path,
+    settings: Settings,
+    host: str,
+    port: int,
+    *,
+    log_level: str,
+    owner: Owner | None,
+    users: Mapping[str, str],
+    greeting: Callable[[Node], str],
 ) -> str | None:
-    """Serve until a signal. Returns None after a clean stop, otherwise an error message for the user."""
+    """Serve until a signal. Returns None after a clean stop, otherwise an error message for the user.
+
+    `greeting` is printed once connections are accepted.
+    """
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
     try:
-        uvloop.run(_serve(data_dir, settings, host, port, owner))
+        uvloop.run(_serve(Node(data_dir, settings, host, port, users=users), owner, greeting))
     except FencepostError as error:
         return str(error)
     except OSError as error:
@@ -67,12 +79,11 @@ def serve(
     return None
 
 
-async def _serve(data_dir: Path, settings: Settings, host: str, port: int, owner: Owner | None) -> None:
+async def _serve(node: Node, owner: Owner | None, greeting: Callable[[Node], str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, _stop_once, loop, stop)
-    node = Node(data_dir, settings, host, port)
     try:
         await node.start()
     except BaseException:
@@ -82,7 +93,7 @@ async def _serve(data_dir: Path, settings: Settings, host: str, port: int, owner
     if owner is not None:
         _watch(owner, loop, stop)
     _calm_garbage_collector()
-    print(f"listening on {_address(*node.bound)}", flush=True)
+    print(greeting(node), flush=True)
     await stop.wait()
     logger.info("stopping")
     await node.stop()

@@ -4,6 +4,7 @@ A slice holds its file open: the segment may be deleted by retention while a slo
 """
 
 import os
+import socket
 from typing import Any
 
 from fencepost.log.disk import File, SystemFile
@@ -31,12 +32,12 @@ class FileSlice:
         return self._file.pread(min(max_bytes, self._size - start), self._position + start)
 
     def send_to(self, out: Any, start: int) -> int:
-        """Send from `start` on as much as the socket takes, at most `SEND_BYTES`; BlockingIOError when it is full.
+        """Send from `start` on as much as `out` takes, at most `SEND_BYTES`; BlockingIOError when it is full.
 
-        A file of the system goes there without passing through this process.
+        A file of the system goes to a socket without passing through this process.
         """
         count = min(SEND_BYTES, self._size - start)
-        if isinstance(self._file, SystemFile):
+        if isinstance(out, socket.socket) and isinstance(self._file, SystemFile):
             return os.sendfile(out.fileno(), self._file.fileno(), self._position + start, count)
         sent: int = out.send(self.read(start, count))
         return sent

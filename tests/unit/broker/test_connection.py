@@ -8,13 +8,17 @@ import struct
 import pytest
 
 from fencepost.broker.connection import Connection
+from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.dispatch import Handler, OnDisconnect, Waiting
+from fencepost.broker.session import Session
+from fencepost.broker.settings import Settings
 from fencepost.clock import ManualClock
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.disk import SystemDisk
 from fencepost.log.slices import FileSlice
 from fencepost.wire import messages
 from fencepost.wire.frame import finish_response, start_response
+from tests.fakes.requests import LISTENER
 
 HEARTBEAT = messages.api(12)
 METADATA = messages.api(3)
@@ -72,12 +76,17 @@ class Loop:
 
 
 class Node:
-    def __init__(self):
+    def __init__(self, max_request_bytes):
         self.loop = Loop()
         self.clock = ManualClock()
+        self.settings = Settings.parse({"socket.request.max.bytes": str(max_request_bytes)})
+        self.limits = ConnectionLimits(self.settings, self.clock)
+
+    def session(self, host, listener, when_known):
+        return Session(host, listener, None)
 
     def connected(self, connection):
-        return True
+        pass
 
     def disconnected(self, connection):
         pass
@@ -98,7 +107,7 @@ def _close_sockets():
 
 def connect(function=None, raw=None, *, max_request_bytes=10**6):
     entry = Handler(12, 0, 4, function, raw)
-    connection = Connection(Node(), {12: entry}, max_request_bytes)
+    connection = Connection(Node(max_request_bytes), {12: entry}, LISTENER)
     transport = Transport()
     connection.connection_made(transport)
     _open.append((connection, transport))

@@ -22,6 +22,13 @@ def describe_cluster(call: Call) -> Response:
         "error_code": ErrorCode.NONE,
         "cluster_id": broker.topics.cluster_id,
         "controller_id": broker.node_id,
-        "brokers": [{"broker_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": rack}],
+        "brokers": [
+            {
+                "broker_id": broker.node_id,
+                "host": call.session.listener.advertised.host,
+                "port": call.session.listener.advertised.port,
+                "rack": rack,
+            }
+        ],
         "cluster_authorized_operations": authorized.CLUSTER if asked else authorized.NOT_ASKED,
     }

@@ -9,6 +9,7 @@ from fencepost.broker import config_resources
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.settings import Described
 from fencepost.errors import KafkaError
+from fencepost.setting import Kind
 
 
 @handler(32, versions=(1, 4))
@@ -28,12 +29,17 @@ def _resource(call: Call, resource: Any) -> dict[str, Any]:
 
 def _config(request: Any, entry: Described) -> dict[str, Any]:
     synonyms = entry.synonyms if request.include_synonyms else ()
+    is_secret = entry.kind is Kind.PASSWORD
     return {
         "name": entry.name,
-        "value": entry.value,
+        "value": None if is_secret else entry.value,
+        "is_sensitive": is_secret,
         "read_only": entry.read_only,
         "config_source": entry.source,
-        "synonyms": [{"name": found.name, "value": found.value, "source": found.source} for found in synonyms],
+        "synonyms": [
+            {"name": found.name, "value": None if is_secret else found.value, "source": found.source}
+            for found in synonyms
+        ],
         "config_type": entry.kind or 0,
         "documentation": entry.doc if request.include_documentation else None,
     }

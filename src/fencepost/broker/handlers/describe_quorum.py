@@ -22,7 +22,9 @@ def describe_quorum(call: Call) -> Response:
         for topic in call.request.topics
     ]
     answered = any(partition["error_code"] is ErrorCode.NONE for topic in topics for partition in topic["partitions"])
-    listeners = [{"name": "PLAINTEXT", "host": broker.host, "port": broker.port}]
+    listeners = [
+        {"name": each.name, "host": each.advertised.host, "port": each.advertised.port} for each in broker.listeners
+    ]
     nodes = [{"node_id": broker.node_id, "listeners": listeners}] if answered else []
     return {**DONE, "topics": topics, "nodes": nodes}
 

@@ -24,4 +24,5 @@ def _find(call: Call, key: str) -> dict[str, object]:
     if kind not in (GROUP, TRANSACTION):
         message = "share groups are not offered" if kind == 2 else f"unknown coordinator type {kind}"
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": message, "node_id": -1, "port": -1}
-    return {**DONE, "node_id": call.broker.node_id, "host": call.broker.host, "port": call.broker.port}
+    address = call.session.listener.advertised
+    return {**DONE, "node_id": call.broker.node_id, "host": address.host, "port": address.port}

@@ -25,7 +25,12 @@ def metadata(call: Call) -> Response:
         topics = [_find(call, entry.name, entry.topic_id, refused) for entry in wanted]
     return {
         "brokers": [
-            {"node_id": broker.node_id, "host": broker.host, "port": broker.port, "rack": broker.settings.broker_rack}
+            {
+                "node_id": broker.node_id,
+                "host": call.session.listener.advertised.host,
+                "port": call.session.listener.advertised.port,
+                "rack": broker.settings.broker_rack,
+            }
         ],
         "cluster_id": broker.topics.cluster_id,
         "controller_id": broker.node_id,

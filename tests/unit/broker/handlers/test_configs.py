@@ -242,3 +242,12 @@ def test_resources_with_settings_are_listed(world):
     assert [entry.resource_name for entry in world.ask(74, 1, resource_types=[TOPIC]).config_resources] == ["shop"]
     assert world.ask(74, 0).config_resources == []
     assert world.ask(74, 1, resource_types=[3]).error_code == 35
+
+
+def test_a_password_is_not_told(open_world):
+    world = open_world({"ssl.keystore.password": "hunter2"})
+    asked = {"resource_type": 4, "resource_name": "1", "configuration_keys": ["ssl.keystore.password"]}
+    answer = world.ask(32, resources=[asked], include_synonyms=True, include_documentation=True)
+    (config,) = answer.results[0].configs
+    assert (config.value, config.is_sensitive) == (None, True)
+    assert "hunter2" not in repr(answer)

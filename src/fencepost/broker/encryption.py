@@ -1,0 +1,173 @@
+"""TLS between a socket and a `Connection`.
+
+To the event loop this is the protocol of the socket, to the connection it is its transport. The connection begins once
+the handshake is done. Memory is bounded: while the connection does not read, nothing is read from the socket, and while
+the client does not read, at most `UNSENT_BYTES` are encrypted ahead of it.
+"""
+
+import asyncio
+import logging
+import ssl
+from typing import TYPE_CHECKING, Any, cast
+
+from fencepost.clock import Clock, Handle
+from fencepost.security import tls
+
+if TYPE_CHECKING:
+    from fencepost.broker.connection import Connection
+
+log = logging.getLogger("fencepost.connection")
+
+#: A client that connects and says nothing more is let go.
+HANDSHAKE_MS = 10_000
+#: How long a client that is let go has to take the last bytes.
+GOODBYE_MS = 5_000
+UNSENT_BYTES = 256 * 1024
+#: What is encrypted at once.
+CHUNK_BYTES = 128 * 1024
+
+_scratch = memoryview(bytearray(256 * 1024))
+
+
+class Encryption(asyncio.BufferedProtocol):
+    def __init__(self, connection: "Connection", context: ssl.SSLContext, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._transport: asyncio.Transport
+        self._patience: Handle | None = None
+        self._is_agreed = False
+        self._is_paused = False
+        self._is_reading = False  # in `_decrypt`, which calls the connection, which may call us
+
+    # -- the socket's side --------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._patience = self._clock.call_later(HANDSHAKE_MS, lambda: self._give_up("no TLS handshake came"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        if self._is_agreed:
+            self._connection.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._incoming.write(_scratch[:nbytes])
+        if self._is_agreed or self._agree():
+            self._decrypt()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def _agree(self) -> bool:
+        """Go on with the handshake; whether it is done."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send_encrypted()
+            return False
+        except ssl.SSLError as error:
+            self._send_encrypted()  # the alert, which tells the client why
+            self._give_up(_handshake_failure(error))
+            return False
+        self._send_encrypted()
+        self._stop_waiting()
+        self._is_agreed = True
+        self._connection.connection_made(cast(asyncio.BaseTransport, self))
+        return True
+
+    def _decrypt(self) -> None:
+        if self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            while not self._is_paused and not self._transport.is_closing():
+                buffer = self._connection.get_buffer(-1)
+                count = cast(int, self._tls.read(len(buffer), cast(bytearray, buffer)))  # bytes without a buffer
+                if count == 0:
+                    self.close()
+                    return
+                self._connection.buffer_updated(count)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._give_up(f"what it sent cannot be decrypted: {tls.reason(error)}")
+        finally:
+            self._is_reading = False
+        self._send_encrypted()  # TLS may have something to say of its own
+
+    def _send_encrypted(self) -> None:
+        if self._outgoing.pending and not self._transport.is_closing():
+            self._transport.write(self._outgoing.read())
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self, reason: str) -> None:
+        if not self._transport.is_closing():
+            peer = self._transport.get_extra_info("peername")
+            log.warning("closing the connection of /%s: %s", peer[0] if peer else "unknown", reason)
+            self.abort()
+
+    # -- the connection's transport -----------------------------------------------------------------------------------
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "outlet":
+            return self
+        if name == "peer_certificate":
+            return self._tls.getpeercert()
+        return self._transport.get_extra_info(name, default)
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        self._transport.resume_reading()
+        self._decrypt()
+
+    def close(self) -> None:
+        try:
+            self._tls.unwrap()
+        except (ssl.SSLError, OSError, ValueError):
+            pass  # the client need not answer
+        self._send_encrypted()
+        self.abort()
+
+    def abort(self) -> None:
+        """What is on its way may tell the client why, so it gets a moment to take it."""
+        self._transport.close()
+        self._clock.call_later(GOODBYE_MS, self._transport.abort)
+
+    # -- the connection's way out -------------------------------------------------------------------------------------
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """How much of `data` was taken; BlockingIOError while too much waits for the client."""
+        if self._transport.get_write_buffer_size() > UNSENT_BYTES:
+            raise BlockingIOError
+        taken = self._tls.write(memoryview(data)[:CHUNK_BYTES])
+        self._send_encrypted()
+        return taken
+
+    def fileno(self) -> int:
+        return int(self._transport.get_extra_info("socket").fileno())
+
+    def detach(self) -> int:
+        return -1
+
+
+def _handshake_failure(error: ssl.SSLError) -> str:
+    reason = tls.reason(error)
+    if reason in ("http request", "wrong version number", "unsupported protocol", "record layer failure"):
+        return f"it does not speak TLS, or none of our versions ({reason})"
+    return f"the TLS handshake failed: {reason}"

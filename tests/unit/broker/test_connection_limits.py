@@ -1,0 +1,45 @@
+"""Connections: too many are refused, too many at once wait."""
+
+import pytest
+
+from fencepost.broker.connection_limits import ConnectionLimits, parse_overrides
+from fencepost.broker.settings import Settings
+from fencepost.clock import ManualClock
+from fencepost.errors import ConfigError
+
+
+def limits(**given: str) -> ConnectionLimits:
+    settings = Settings.parse({name.replace("_", "."): value for name, value in given.items()})
+    return ConnectionLimits(settings, ManualClock())
+
+
+def test_one_too_many_is_refused_until_another_has_left() -> None:
+    limited = limits(max_connections="2")
+    assert [limited.refusal("a"), limited.refusal("b")] == [None, None]
+    assert "max.connections)" in str(limited.refusal("c"))
+    limited.left("a")
+    assert limited.refusal("c") is None
+
+
+def test_each_address_has_its_own_limit() -> None:
+    limited = limits(max_connections_per_ip="1", max_connections_per_ip_overrides="b:2, [::1]:0")
+    assert [limited.refusal(host) is None for host in ("a", "a", "b", "b", "b", "::1", "c")] == [
+        True, False, True, True, False, False, True,
+    ]  # fmt: skip
+    limited.left("a")
+    assert limited.refusal("a") is None
+
+
+def test_too_many_new_ones_a_second_wait_for_their_turn() -> None:
+    clock = ManualClock()
+    limited = ConnectionLimits(Settings.parse({"max.connection.creation.rate": "10"}), clock)
+    assert [limited.delay_ms() for _ in range(12)] == [0] * 10 + [100, 200]
+    clock.advance(5_000)
+    assert limited.delay_ms() == 0
+    assert limits().delay_ms() == 0
+
+
+@pytest.mark.parametrize("wrong", ["a", "a:b", ":1"])
+def test_an_override_that_cannot_be_read_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError, match="is not host:number"):
+        parse_overrides(wrong)
