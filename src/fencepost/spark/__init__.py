@@ -60,16 +60,19 @@ def write_stream(
 
     `df` has the columns of Spark's Kafka sink: `value`, and optionally `key`, `topic`, `headers`, `partition` and
     `timestamp`. `pipeline` is the consumer group and identifies the work of a restarted or moved query: two pipelines
-    must not share a name. `pipeline` and `bootstrap_servers` default to those of the query's `fencepost` source. A
-    source of another pipeline is refused. `transform` makes the columns from a batch's rows, if that needs state
-    (`fencepost.spark.state`). `trigger` are the arguments of DataStreamWriter.trigger, and `output_mode` is that of
-    DataStreamWriter.outputMode: append, update or complete.
+    must not share a name. `pipeline` and `bootstrap_servers` default to those of the query's `fencepost` source, and
+    with the latter come its options for TLS and SASL. A source of another pipeline is refused. `transform` makes the
+    columns from a batch's rows, if that needs state (`fencepost.spark.state`). `trigger` are the arguments of
+    DataStreamWriter.trigger, and `output_mode` is that of DataStreamWriter.outputMode: append, update or complete.
     """
     from fencepost.spark.sink.active import refuse_running
-    from fencepost.spark.sink.inherited import choose, sources_of
+    from fencepost.spark.sink.inherited import choose, choose_security, sources_of
 
     environment.adopt(df.sparkSession)
-    name, servers = choose(pipeline, bootstrap_servers, sources_of(df))
+    sources = sources_of(df)
+    name, servers = choose(pipeline, bootstrap_servers, sources)
+    if bootstrap_servers is None:
+        options = {**choose_security(servers, sources), **(options or {})}
     function = batch_writer(pipeline=name, bootstrap_servers=servers, topic=topic, transform=transform, options=options)
     if transform is None:
         df = function.prepare(df)

@@ -99,6 +99,11 @@ def client_settings(options: Options) -> ClientSettings:
     return ClientSettings.parse(options.kafka())
 
 
+def is_security(option: str) -> bool:
+    """Whether an option, in lower case, is for TLS or SASL."""
+    return option == TOKEN_PROVIDER or (option.startswith(PREFIX) and names.is_security(option.removeprefix(PREFIX)))
+
+
 def hint(name: str, known: Mapping[str, str]) -> str:
     """`; did you mean ...?` for the nearest of `known` (lower case to how it is spelled), or nothing."""
     near = _nearest(name, known)

@@ -1,4 +1,4 @@
-"""What the sink of a query takes from its sources: the pipeline's name and the cluster.
+"""What the sink of a query takes from its sources: the pipeline's name, the cluster, and how to log in to it.
 
 A source that starts from a pipeline's committed offsets names that pipeline, and the sink commits under the same name.
 So the name is given once, at the source. If it is given twice, both must agree. Otherwise the query would begin where
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError
-from fencepost.spark.options import BOOTSTRAP
+from fencepost.spark.options import BOOTSTRAP, is_security
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +32,7 @@ class SourceSaid:
     pipeline: str | None = None
     pipeline_option: str = NAMES[0]  #: the option that named it
     servers: str | None = None
+    security: tuple[tuple[str, str], ...] = ()  #: its options for TLS and SASL
 
 
 def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequence[SourceSaid]) -> tuple[str, str]:
@@ -48,6 +49,19 @@ def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequenc
         servers = {_addresses(said.servers): said.servers for said in sources if said.servers}
         bootstrap_servers = _only("bootstrap_servers", sorted(servers.values()), f"option {BOOTSTRAP!r}")
     return name, bootstrap_servers
+
+
+def choose_security(servers: str, sources: Sequence[SourceSaid]) -> dict[str, str]:
+    """The options for TLS and SASL of the sources that read from the sink's cluster. Pure.
+
+    Raises ConfigError if they differ.
+    """
+    found = {said.security for said in sources if said.servers and _addresses(said.servers) == _addresses(servers)}
+    if len(found) > 1:
+        raise ConfigError(
+            "the query's sources log in to one cluster in different ways: give the sink its own `options`"
+        )
+    return dict(next(iter(found), ()))
 
 
 def check_pipeline(pipeline: str, sources: Sequence[SourceSaid]) -> None:
@@ -94,7 +108,9 @@ def _is_ours(leaf: Any) -> bool:
 def _said(options: Any) -> SourceSaid:
     found = [(name, value.strip()) for name in NAMES if (value := options.get(name)) and value.strip()]
     option, pipeline = found[0] if found else (NAMES[0], None)
-    return SourceSaid(pipeline, option, options.get(BOOTSTRAP))
+    given = {str(name).lower(): str(value) for name, value in dict(options.asCaseSensitiveMap()).items()}
+    security = sorted((name, value) for name, value in given.items() if is_security(name))
+    return SourceSaid(pipeline, option, options.get(BOOTSTRAP), tuple(security))
 
 
 def each(scala: Any) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.errors import ConfigError
-from fencepost.spark.sink.inherited import SourceSaid, choose
+from fencepost.spark.sink.inherited import SourceSaid, choose, choose_security
 
 SHOP = SourceSaid("shop", servers="a:1")
 
@@ -48,3 +48,12 @@ def test_without_a_source_of_ours_both_arguments_do() -> None:
     assert choose("shop", "a:1", []) == ("shop", "a:1")
     with pytest.raises(ConfigError, match="give the argument 'bootstrap_servers'"):
         choose("shop", None, [])
+
+
+def test_the_login_to_the_sources_cluster_is_the_sinks() -> None:
+    login = (("kafka.security.protocol", "SSL"),)
+    secured = SourceSaid("shop", servers="a:1,b:2", security=login)
+    assert choose_security("b:2, a:1", [secured, SourceSaid(servers="c:3")]) == dict(login)
+    assert choose_security("c:3", [secured]) == {}
+    with pytest.raises(ConfigError, match="log in to one cluster in different ways"):
+        choose_security("a:1,b:2", [secured, SourceSaid(servers="a:1,b:2")])
