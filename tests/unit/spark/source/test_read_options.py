@@ -140,7 +140,7 @@ def test_an_impossible_option_is_refused_with_its_name(parse, given, message):
     [
         ({"startingOffset": "earliest"}, "no option 'startingOffset'; did you mean 'startingOffsets'"),
         ({"failOnDataLoss": "Perhaps"}, "not 'Perhaps'"),
-        ({"kafka.ssl.protocol": "x"}, "not supported"),
+        ({"kafka.security.protocol": "x"}, "must be one of PLAINTEXT, SSL"),
         ({"assign": "{}"}, "only one of"),
     ],
 )
