@@ -52,12 +52,16 @@ def test_two_pipelines_in_one_session(spark: SparkSession, bootstrap: str, tmp_p
 @pytest.mark.parametrize("how", ["rows", pytest.param("totals", marks=pytest.mark.thorough)])
 def test_one_pipeline_reads_what_another_writes(spark: SparkSession, bootstrap: str, tmp_path: Path, how: str) -> None:
     """The second sees what the first has committed, and nothing of what it had open when it died."""
-    first = Play(spark, bootstrap, case("first", q.rows_as_they_came, match=Match.IN_ORDER), tmp_path / "first")
+    # A start may have to wait until the transaction of a dead pipeline has timed out.
+    soon = {"options": {"kafka.transaction.timeout.ms": "10000"}}
+    first_case = case("first", q.rows_as_they_came, match=Match.IN_ORDER, **soon)
+    first = Play(spark, bootstrap, first_case, tmp_path / "first")
     if how == "rows":
-        second_case = case("second", q.projection, sources={"a": Source()}, match=Match.IN_ORDER)
+        second_case = case("second", q.projection, sources={"a": Source()}, match=Match.IN_ORDER, **soon)
     else:
         second_case = case("second", q.totals, sources={"a": Source()}, match=Match.LATEST, mode="update",
-                           sink=sinks.by_foreach_batch, running=q.running_totals, loss=Loss.OF_STATE)  # fmt: skip
+                           sink=sinks.by_foreach_batch, running=q.running_totals, loss=Loss.OF_STATE,
+                           **soon)  # fmt: skip
     second = Play(spark, bootstrap, second_case, tmp_path / "second", topics={"a": (first.place.outputs["out"],)})
     first.act(Write(0))
     first.act(Run(Death(BatchStep.COMMITTING, passes=1)))
