@@ -105,8 +105,13 @@ class Forgetful(Ours):
     """Comes back from a kill with its disk as it was half a second before."""
 
     def kill(self) -> None:
+        if not self.is_running:
+            super().kill()
+            return
         earlier = self.directory.with_name("earlier")
+        self.pause()  # otherwise a file may go while it is copied
         shutil.copytree(self.directory, earlier)
+        self.resume()
         time.sleep(0.5)
         super().kill()
         shutil.rmtree(self.directory)
