@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fencepost.broker.settings import Settings
 from fencepost.child import Child
-from fencepost.errors import ConfigError, ConnectionLost, ErrorCode, FencepostError, KafkaError
+from fencepost.errors import ConnectionLost, ErrorCode, FencepostError, KafkaError
 from fencepost.log.disk import LOCK
-from fencepost.security.names import PROTOCOLS
+from fencepost.security.names import Protocol
 
 if TYPE_CHECKING:
     from fencepost.security.settings import ClientSecurity
@@ -54,7 +54,7 @@ class BrokerProcess(Child):
         port: int = 0,
         log_level: str = "info",
         is_temporary: bool = False,
-        security: str | None = None,
+        security: "Protocol | None" = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         # -P: the broker must not import a file of this program that happens to be called click.py.
@@ -155,9 +155,7 @@ class Broker:
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         self._settings |= {name.replace("_", "."): _text(value) for name, value in more_settings.items()}
         Settings.parse(self._settings)
-        self._security = None if security is None else security.upper()
-        if self._security not in (None, *PROTOCOLS):
-            raise ConfigError(f"security must be one of {', '.join(PROTOCOLS)}, not {security!r}")
+        self._security = None if security is None else Protocol.parse(security, "security")
         self._log_level = log_level
         self._directory = Path(directory).absolute() if directory is not None else None
         self._has_listened = False

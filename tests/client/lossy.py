@@ -8,9 +8,9 @@ from typing import Any
 
 from fencepost.client import Cluster
 from fencepost.client.connection import Connection, Pending
-from fencepost.client.settings import Address
 from fencepost.errors import ConnectionLost
 from fencepost.wire.codec import Message
+from fencepost.wire.terms import Address
 
 
 class Loses(enum.Enum):

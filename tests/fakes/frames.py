@@ -6,7 +6,7 @@ import struct
 import threading
 from typing import Any, Self
 
-from fencepost.client.settings import Address
+from fencepost.wire.terms import Address
 
 HANG_UP, SILENCE = object(), object()
 

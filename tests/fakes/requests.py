@@ -4,10 +4,12 @@ import asyncio
 from typing import Any
 
 from fencepost.broker.dispatch import Call, Waiting, handlers
-from fencepost.broker.listeners import Address, Listener
+from fencepost.broker.listeners import Listener
 from fencepost.broker.session import Session
+from fencepost.security.names import Protocol
+from fencepost.wire.terms import Address
 
-LISTENER = Listener("PLAINTEXT", "PLAINTEXT", Address("127.0.0.1", 9092))
+LISTENER = Listener("PLAINTEXT", Protocol.PLAINTEXT, Address("127.0.0.1", 9092))
 
 
 def send(broker: Any, key: int, version: int, fields: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "log": {"errors", "clock", "setting", "wire"},
     "coordinator": {"errors", "clock", "setting", "wire", "log"},
     "broker": {"errors", "clock", "setting", "wire", "security", "log", "coordinator"},
-    "security": {"errors"},
+    "security": {"errors", "wire"},
     "client": {"errors", "clock", "wire", "security"},
     "spark": {"errors", "clock", "wire", "security", "client"},
     "shop": {"errors", "clock", "wire", "client", "spark", "embedded"},

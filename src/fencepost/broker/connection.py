@@ -42,7 +42,7 @@ class Connection(asyncio.BufferedProtocol):
         self._node = node
         self._handlers = handlers
         self._listener = listener
-        self._inbox = Inbox(MAX_FRAME_BYTES if listener.uses_sasl else node.settings.socket_request_max_bytes)
+        self._inbox = Inbox(MAX_FRAME_BYTES if listener.protocol.uses_sasl else node.settings.socket_request_max_bytes)
         self._transport: asyncio.Transport
         self._session: Session
         self._now_ms = node.clock.monotonic_ms
@@ -67,7 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = self._transport.get_extra_info("peername")
         host = peer[0] if peer else "unknown"
         self._session = self._node.session(f"/{host}", self._listener, self._logged_in)
-        if self._listener.uses_tls:
+        if self._listener.protocol.uses_tls:
             self._session.known_by(self._transport.get_extra_info("peer_certificate"), self._node.principal_rules)
         if too_many := self._node.limits.refusal(host):
             self._hang_up(too_many)

@@ -5,43 +5,30 @@ port without.
 """
 
 import ipaddress
+import logging
 import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from fencepost.broker.settings import Settings
 from fencepost.errors import ConfigError
 from fencepost.security import stores, tls
-from fencepost.security.names import PROTOCOLS
+from fencepost.security.names import PROTOCOLS, Protocol
+from fencepost.wire.terms import Address
+
+log = logging.getLogger("fencepost.tls")
 
 EVERYWHERE = ("0.0.0.0", "::", "")
 MAX_PORT = 65_535
 
 
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 @dataclass(slots=True)
 class Listener:
     name: str
-    protocol: str
+    protocol: Protocol
     bound: Address  #: what is listened on; a port of 0 is replaced by the real one
     told: Address | None = None  #: `advertised.listeners`
-
-    @property
-    def uses_tls(self) -> bool:
-        return self.protocol.endswith("SSL")
-
-    @property
-    def uses_sasl(self) -> bool:
-        return self.protocol.startswith("SASL_")
 
     @property
     def is_local(self) -> bool:
@@ -76,13 +63,13 @@ def listeners_of(settings: Settings, host: str, port: int) -> list[Listener]:
     return [Listener(name, protocols[name], bound, told.get(name)) for name, bound in given.items()]
 
 
-def _protocols(words: Sequence[str]) -> dict[str, str]:
+def _protocols(words: Sequence[str]) -> dict[str, Protocol]:
     found = {}
     for word in words:
         name, _, protocol = word.partition(":")
         if protocol.upper() not in PROTOCOLS:
             raise ConfigError(f"listener.security.protocol.map: {word} is not NAME:PROTOCOL ({', '.join(PROTOCOLS)})")
-        found[name.upper()] = protocol.upper()
+        found[name.upper()] = Protocol(protocol.upper())
     return found
 
 
@@ -127,7 +114,7 @@ class Certificates:
             try:
                 self._context = self._make()
             except ConfigError as error:  # half-written, perhaps: the old one serves until the next change
-                stores.log.error("listener %s keeps its certificate: %s", self._listener, error)
+                log.error("listener %s keeps its certificate: %s", self._listener, error)
         return self._context
 
     def _value(self, name: str) -> str:

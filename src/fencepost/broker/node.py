@@ -25,7 +25,7 @@ from fencepost.broker.data_directory import random_uuid
 from fencepost.broker.dispatch import handlers
 from fencepost.broker.encryption import Encryption
 from fencepost.broker.fetch_sessions import FetchSessions
-from fencepost.broker.listeners import Address, Certificates, Listener, listeners_of
+from fencepost.broker.listeners import Certificates, Listener, listeners_of
 from fencepost.broker.logins import Login, Mechanisms
 from fencepost.broker.maintenance import Maintenance
 from fencepost.broker.principals import parse_rules
@@ -40,6 +40,7 @@ from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.steps import Step, StepHook
 from fencepost.log.disk import Disk, SystemDisk
 from fencepost.log.flush import Worker
+from fencepost.wire.terms import Address
 
 log = logging.getLogger("fencepost")
 
@@ -148,12 +149,12 @@ class Node:
 
     def _knows_its_clients(self, listener: Listener) -> bool:
         required = self.settings.for_listener(listener.name, "ssl.client.auth") == "required"
-        return listener.uses_sasl or (listener.uses_tls and required)
+        return listener.protocol.uses_sasl or (listener.protocol.uses_tls and required)
 
     def _secure(self, listener: Listener) -> None:
-        if listener.uses_tls:
+        if listener.protocol.uses_tls:
             self._certificates[listener.name] = Certificates(self.settings, listener.name)
-        if listener.uses_sasl:
+        if listener.protocol.uses_sasl:
             self._mechanisms[listener.name] = mechanisms_of(
                 self.settings, listener.name, self.topics.catalogue, self.clock, self._background
             )
@@ -164,7 +165,7 @@ class Node:
 
     def _protocol(self, listener: Listener) -> asyncio.BaseProtocol:
         connection = self.accept(listener)
-        if not listener.uses_tls:
+        if not listener.protocol.uses_tls:
             return connection
         return Encryption(connection, self._certificates[listener.name].context(), self.clock)
 
@@ -186,7 +187,7 @@ class Node:
         return Connection(self, self.handlers, listener or self.listeners[0])
 
     def session(self, host: str, listener: Listener, when_known: Callable[[], None]) -> Session:
-        if not listener.uses_sasl:
+        if not listener.protocol.uses_sasl:
             return Session(host, listener, None)
         max_reauth_ms = self.settings.for_listener(listener.name, "connections.max.reauth.ms")
         return Session(

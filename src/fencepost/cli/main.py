@@ -106,6 +106,7 @@ def up(
     from fencepost.cli.greeting import greet, greet_secured
     from fencepost.cli.serve import Owner, serve
     from fencepost.errors import ConfigError
+    from fencepost.security.names import Protocol
     from fencepost.security.quick import prepare
 
     given, users = parse_assignments(assignments), parse_assignments(added, "--add-user")
@@ -114,7 +115,7 @@ def up(
         greeting: Callable[[Any], str] = greet
         try:
             if secure or security:
-                quick = prepare(path / "security", security or "SASL_SSL", host)
+                quick = prepare(path / "security", Protocol.parse(security or "SASL_SSL", "--security"), host)
                 given = quick.broker_settings(host, port) | given
                 users = {quick.user: quick.password, **users}
                 greeting = functools.partial(greet_secured, quick) if secure else greet

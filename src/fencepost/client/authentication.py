@@ -9,11 +9,11 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fencepost.client.settings import Address
 from fencepost.errors import AuthenticationFailed, ClientError, ConnectionLost, ErrorCode, Malformed
 from fencepost.security import tls
 from fencepost.security.settings import ClientSecurity
 from fencepost.wire.codec import Message
+from fencepost.wire.terms import Address
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 HANDSHAKE_VERSION = 1  #: version 0 is followed by bytes that are no requests

@@ -17,9 +17,10 @@ from typing import Any, Self, TypeVar
 from fencepost.client.connection import Connection
 from fencepost.client.outages import outages_of
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, Retry, known_code
-from fencepost.client.settings import Address, ClientSettings
+from fencepost.client.settings import ClientSettings
 from fencepost.errors import BootstrapFailed, ConnectionLost, ErrorCode, Refused, TopicNotFound
 from fencepost.wire.codec import ALWAYS, NULL_UUID, Message
+from fencepost.wire.terms import Address
 
 METADATA, FIND_COORDINATOR = 3, 10
 FIRST_METADATA_WITH_IDS = 10

@@ -20,12 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from fencepost.client import authentication
-from fencepost.client.settings import Address, ClientSettings
+from fencepost.client.settings import ClientSettings
 from fencepost.errors import AuthenticationFailed, ConnectionLost, ErrorCode, InvariantBroken, Malformed, Unsupported
 from fencepost.security.settings import ClientSecurity
 from fencepost.wire import messages
 from fencepost.wire.codec import ALWAYS, Buffer, Message, Versions
 from fencepost.wire.frame import API_VERSIONS_KEY, SIZE, skip_tags
+from fencepost.wire.terms import Address
 
 CLIENT_SOFTWARE_NAME = "fencepost"
 MAX_PARTS_PER_CALL = 512  #: the kernel takes 1024
@@ -79,9 +80,9 @@ class Channel:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
-            if security.uses_tls:
+            if security.protocol.uses_tls:
                 self._socket = authentication.wrap(self._socket, address, security)
-            if security.uses_sasl:
+            if security.protocol.uses_sasl:
                 self._log_in()
         except BaseException:
             self.close()

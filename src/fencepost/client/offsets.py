@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from fencepost.client.cluster import Cluster
 from fencepost.client.fields import by_topic
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
-from fencepost.client.settings import Address
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
 from fencepost.wire.codec import Message
-from fencepost.wire.terms import Isolation, TopicPartition
+from fencepost.wire.terms import Address, Isolation, TopicPartition
 
 LIST_OFFSETS = 2
 FIRST_WITH_ISOLATION = 2

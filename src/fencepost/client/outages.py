@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-from fencepost.client.settings import Address, ClientSettings
+from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConnectionLost
+from fencepost.wire.terms import Address
 
 logger = logging.getLogger(__name__)
 

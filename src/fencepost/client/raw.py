@@ -26,7 +26,6 @@ from fencepost.client.registration import (
     first_partition_code,
 )
 from fencepost.client.retry import COORDINATOR_MOVED, LEADER_MOVED, known_code
-from fencepost.client.settings import Address
 from fencepost.client.transaction import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
 from fencepost.wire import messages
@@ -34,7 +33,7 @@ from fencepost.wire.batch import HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from fencepost.wire.codec import Message
 from fencepost.wire.compression import Compression
 from fencepost.wire.records import Record, decode_batch, decode_marker, encode_batch
-from fencepost.wire.terms import Isolation
+from fencepost.wire.terms import Address, Isolation
 
 FETCH, DESCRIBE_PRODUCERS = 1, 61
 FETCH_BY_NAME, FETCH_BY_ID = 11, 13

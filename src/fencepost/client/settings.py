@@ -6,22 +6,15 @@ and SASL are in `fencepost.security.settings`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Self
 
 from fencepost.errors import ConfigError
 from fencepost.security.names import PROTOCOLS
 from fencepost.security.settings import ClientSecurity
+from fencepost.wire.terms import Address
 
 DEFAULT_PORT = 9092
 MAX_PORT = 65535
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

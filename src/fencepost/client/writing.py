@@ -16,12 +16,11 @@ from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.produce_parts import Records, produce_parts
 from fencepost.client.registration import PRODUCE, VERSIONS, fenced_message, register_partitions
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED, LEADER_MOVED, Retry, describe, known_code
-from fencepost.client.settings import Address
 from fencepost.client.stamp import Stamped, following, stamp
 from fencepost.errors import ConnectionLost, ErrorCode, Fenced, GaveUp, InvariantBroken, WriteFailed
 from fencepost.wire.codec import NULL_UUID, Buffer, Message
 from fencepost.wire.produce import FIRST_WITH_TOPIC_IDS
-from fencepost.wire.terms import TopicPartition
+from fencepost.wire.terms import Address, TopicPartition
 
 #: A broker remembers the last five batches of a producer in a partition. It could not recognise retries of older ones.
 MAX_IN_FLIGHT = 5

@@ -5,5 +5,5 @@ every format that Kafka reads (`stores`, `jks`, `tls`), a client's settings (`se
 its tokens come from (`tokens`). Nothing here opens a connection to a broker or knows an API of Kafka: the client's side
 of that is in `client`, the broker's in `broker`.
 
-Secrets: a value that holds one shows `[hidden]` when it is printed, and no error repeats it.
+Secrets: a value that holds one leaves it out when it is printed, and no error repeats it.
 """

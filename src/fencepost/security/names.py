@@ -4,16 +4,43 @@
 `REFUSED` name Java classes. `FOREIGN` are librdkafka's spellings, answered with Kafka's.
 """
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fencepost.errors import ConfigError
-from fencepost.security.tls import VERSIONS
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+class Protocol(enum.StrEnum):
+    """What a connection begins with: `security.protocol` of a client, and of a listener."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> "Protocol":
+        """`name` is the setting or argument, for the error."""
+        if text.upper() not in [*cls]:
+            raise ConfigError(f"{name} must be one of {', '.join(cls)}, not {text!r}")
+        return cls(text.upper())
+
+    @property
+    def uses_tls(self) -> bool:
+        return self in (Protocol.SSL, Protocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self in (Protocol.SASL_PLAINTEXT, Protocol.SASL_SSL)
+
+
+PROTOCOLS = tuple(Protocol)
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
 TOKEN_PROVIDER = "token_provider"
+TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 
 Check = Callable[[str], str | None]
 
@@ -21,7 +48,6 @@ Check = Callable[[str], str | None]
 class Row(NamedTuple):
     default: str = ""
     check: Check | None = None  #: what is wrong with a value, or None
-    is_secret: bool = False
 
 
 def _one_of(*choices: str) -> Check:
@@ -32,7 +58,7 @@ def _one_of(*choices: str) -> Check:
 
 
 def _versions(value: str) -> str | None:
-    wrong = [word for word in words(value) if word not in VERSIONS]
+    wrong = [word for word in words(value) if word not in TLS_VERSIONS]
     return f"{', '.join(wrong)}: only TLSv1.2 and TLSv1.3 are supported" if wrong or not words(value) else None
 
 
@@ -57,7 +83,6 @@ def words(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-_SECRET = Row(is_secret=True)
 _UNUSED = Row()
 _NUMBER = Row(check=_number)
 
@@ -65,15 +90,15 @@ ROWS: dict[str, Row] = {
     "security.protocol": Row("PLAINTEXT", _one_of(*PROTOCOLS)),
     TOKEN_PROVIDER: Row(check=_callable),
     "ssl.truststore.location": Row(),
-    "ssl.truststore.password": _SECRET,
+    "ssl.truststore.password": Row(),
     "ssl.truststore.type": Row("JKS", _one_of(*STORE_TYPES)),
     "ssl.truststore.certificates": Row(),
     "ssl.keystore.location": Row(),
-    "ssl.keystore.password": _SECRET,
+    "ssl.keystore.password": Row(),
     "ssl.keystore.type": Row("JKS", _one_of(*STORE_TYPES)),
-    "ssl.keystore.key": _SECRET,
+    "ssl.keystore.key": Row(),
     "ssl.keystore.certificate.chain": Row(),
-    "ssl.key.password": _SECRET,
+    "ssl.key.password": Row(),
     "ssl.endpoint.identification.algorithm": Row("https", _identification),
     "ssl.enabled.protocols": Row("TLSv1.2,TLSv1.3", _versions),
     "ssl.cipher.suites": Row(),
@@ -83,7 +108,7 @@ ROWS: dict[str, Row] = {
     "ssl.trustmanager.algorithm": _UNUSED,
     "ssl.secure.random.implementation": _UNUSED,
     "sasl.mechanism": Row("GSSAPI", _one_of(*MECHANISMS)),
-    "sasl.jaas.config": _SECRET,
+    "sasl.jaas.config": Row(),
     "sasl.kerberos.service.name": Row(),
     "sasl.kerberos.kinit.cmd": _UNUSED,
     "sasl.kerberos.min.time.before.relogin": _UNUSED,
@@ -97,9 +122,9 @@ ROWS: dict[str, Row] = {
     "sasl.login.refresh.window.jitter": Row("0.05", _number),
     "sasl.login.retry.backoff.ms": Row("100", _number),
     "sasl.login.retry.backoff.max.ms": Row("10000", _number),
-    "sasl.oauthbearer.token.endpoint.url": Row(),
+    TOKEN_ENDPOINT: Row(),
     "sasl.oauthbearer.client.credentials.client.id": Row(),
-    "sasl.oauthbearer.client.credentials.client.secret": _SECRET,
+    "sasl.oauthbearer.client.credentials.client.secret": Row(),
     "sasl.oauthbearer.scope": Row(),
     "sasl.oauthbearer.header.urlencode": Row("false", _one_of("TRUE", "FALSE")),
     "sasl.oauthbearer.scope.claim.name": _UNUSED,
@@ -164,11 +189,6 @@ FOREIGN = {
 
 def is_security(name: str) -> bool:
     return name in ROWS or name in FOREIGN or name in REFUSED or name.startswith(("ssl.", "sasl.", "config.providers"))
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value must not be shown. Names that nobody knows count as secret."""
-    return ROWS[name].is_secret if name in ROWS else True
 
 
 def check(name: str, value: str) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fencepost.errors import ConfigError
 from fencepost.security import jaas
-from fencepost.security.names import PROTOCOLS
+from fencepost.security.names import Protocol
 from fencepost.security.settings import ClientSecurity
+from fencepost.wire.terms import Address
 
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 MECHANISM = "SCRAM-SHA-512"
@@ -30,44 +30,41 @@ AUTHORITY, BROKER, CLIENT, LOGIN = "authority.pem", "broker.pem", "client.pem", 
 @dataclass(frozen=True, slots=True)
 class Quick:
     directory: Path
-    protocol: str
+    protocol: Protocol
     user: str
     password: str = field(repr=False)
 
     def broker_settings(self, host: str, port: int) -> dict[str, str]:
         """For a broker with one listener."""
-        settings = {"listeners": f"{self.protocol}://{f'[{host}]' if ':' in host else host}:{port}"}
-        if self.protocol.endswith("SSL"):
+        settings = {"listeners": f"{self.protocol}://{Address(host, port)}"}
+        if self.protocol.uses_tls:
             settings["ssl.keystore.location"] = str(self.directory / BROKER)
             settings["ssl.truststore.location"] = str(self.directory / AUTHORITY)
-        if self.protocol == "SSL":
+        if self.protocol is Protocol.SSL:
             settings["ssl.client.auth"] = "required"
-        if self.protocol.startswith("SASL"):
+        if self.protocol.uses_sasl:
             settings["sasl.enabled.mechanisms"] = MECHANISM
         return settings
 
     def client_security(self) -> ClientSecurity:
-        settings = {"security.protocol": self.protocol}
-        if self.protocol.endswith("SSL"):
+        settings: dict[str, str] = {"security.protocol": self.protocol}
+        if self.protocol.uses_tls:
             settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.directory / AUTHORITY)}
-        if self.protocol == "SSL":
+        if self.protocol is Protocol.SSL:
             settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.directory / CLIENT)}
-        if self.protocol.startswith("SASL"):
+        if self.protocol.uses_sasl:
             login = f"{SCRAM_MODULE} required username={jaas.quote(self.user)} password={jaas.quote(self.password)};"
             settings |= {"sasl.mechanism": MECHANISM, "sasl.jaas.config": login}
         return ClientSecurity.parse(settings)
 
 
-def prepare(directory: Path, protocol: str, host: str) -> Quick:
+def prepare(directory: Path, protocol: Protocol, host: str) -> Quick:
     """Make what is missing in `directory` for a broker that listens on `host`."""
-    if protocol not in PROTOCOLS:
-        raise ConfigError(f"security must be one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
-    if protocol.endswith("SSL") and not (directory / AUTHORITY).exists():
-        _make_certificates(
-            directory, [*dict.fromkeys((*HOSTS, socket.gethostname(), *([] if host in EVERYWHERE else [host])))]
-        )
+    if protocol.uses_tls and not (directory / AUTHORITY).exists():
+        reached = () if host in EVERYWHERE else (host,)
+        _make_certificates(directory, [*dict.fromkeys((*HOSTS, socket.gethostname(), *reached))])
     login = directory / LOGIN
     if not login.exists():
         _write(login, json.dumps({"user": USER, "password": secrets.token_urlsafe(18)}))

@@ -9,11 +9,14 @@ import functools
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from ssl import SSLContext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.errors import AuthenticationFailed, ConfigError
-from fencepost.security import bearer, jaas, names, plain, scram, stores, tls, tokens, variables
-from fencepost.security.names import TOKEN_PROVIDER
+from fencepost.security import bearer, jaas, names, plain, scram, stores, tls, variables
+from fencepost.security.names import TOKEN_ENDPOINT, TOKEN_PROVIDER, Protocol
+
+if TYPE_CHECKING:
+    from fencepost.security.tokens import Tokens
 
 #: What the client sends; what it is given back is what the broker answered. It ends, or raises AuthenticationFailed.
 Conversation = Generator[bytes, bytes, None]
@@ -26,7 +29,7 @@ class Tls(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    protocol: str = "PLAINTEXT"
+    protocol: Protocol = Protocol.PLAINTEXT
     given: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
@@ -40,18 +43,10 @@ class ClientSecurity:
         protocol = given.get("security.protocol", "PLAINTEXT").strip()
         if variables.has_reference(protocol):
             raise ConfigError("security.protocol cannot be a reference: it decides how the others are read")
-        security = cls(protocol.upper(), tuple(sorted(names.known(given).items())))
-        if security.uses_sasl:
+        security = cls(Protocol(protocol.upper()), tuple(sorted(names.known(given).items())))
+        if security.protocol.uses_sasl:
             _check_login(security)
         return security
-
-    @property
-    def uses_tls(self) -> bool:
-        return self.protocol.endswith("SSL")
-
-    @property
-    def uses_sasl(self) -> bool:
-        return self.protocol.startswith("SASL_")
 
     @property
     def mechanism(self) -> str:
@@ -129,9 +124,9 @@ def _check_login(security: ClientSecurity) -> None:
         raise ConfigError(f"sasl.mechanism is missing: one of {', '.join(names.MECHANISMS)}")
     config = dict(security.given).get("sasl.jaas.config")
     mechanism = security.mechanism
-    has_tokens = security.has(TOKEN_PROVIDER) or security.has(tokens.ENDPOINT)
+    has_tokens = security.has(TOKEN_PROVIDER) or security.has(TOKEN_ENDPOINT)
     if mechanism == "OAUTHBEARER" and not has_tokens:
-        raise ConfigError(f"OAUTHBEARER needs {tokens.ENDPOINT} (https://... or file:///...) or {TOKEN_PROVIDER}")
+        raise ConfigError(f"OAUTHBEARER needs {TOKEN_ENDPOINT} (https://... or file:///...) or {TOKEN_PROVIDER}")
     if config is None and mechanism != "OAUTHBEARER":
         raise ConfigError(f"sasl.jaas.config is missing; for {mechanism} it names {MODULES[mechanism]}")
     if config is not None and not variables.has_reference(config):
@@ -178,7 +173,9 @@ def _bearer(security: ClientSecurity, host: str) -> Conversation:
 
 
 @functools.lru_cache(maxsize=16)
-def _tokens(security: ClientSecurity) -> tokens.Tokens:
+def _tokens(security: ClientSecurity) -> "Tokens":
+    from fencepost.security import tokens  # brings an HTTP client along, which other logins do not need
+
     value = security.value
     window = tokens.Window(
         float(value("sasl.login.refresh.window.factor")),
@@ -188,26 +185,28 @@ def _tokens(security: ClientSecurity) -> tokens.Tokens:
     )
     if reference := value(TOKEN_PROVIDER):
         return tokens.Tokens(functools.partial(tokens.from_function, reference), window)
-    url = value(tokens.ENDPOINT)
+    url = value(TOKEN_ENDPOINT)
     if url.startswith("file:"):
         return tokens.Tokens(functools.partial(tokens.from_file, url), window)
     return tokens.Tokens(functools.partial(_ask_endpoint, security, url), window)
 
 
 def _ask_endpoint(security: ClientSecurity, url: str) -> tuple[str, float]:
-    """The settings are read anew each time: a secret may have been replaced."""
+    """The settings are read each time: a secret may have been replaced."""
+    from fencepost.security.tokens import Endpoint
+
     value, options = security.value, _login(security).options
     prefix = "sasl.oauthbearer.client.credentials.client."
     client_id = value(prefix + "id") or options.get("clientId", "")
     secret = value(prefix + "secret") or options.get("clientSecret", "")
     if not client_id or not secret:
-        raise ConfigError(f"{tokens.ENDPOINT}={url} needs {prefix}id and {prefix}secret")
+        raise ConfigError(f"{TOKEN_ENDPOINT}={url} needs {prefix}id and {prefix}secret")
     # Kafka reads the endpoint's own ssl.* settings from the login module's options.
     own = {name: option for name, option in options.items() if name.startswith("ssl.")}
     context = (
         ClientSecurity.parse({"security.protocol": "SSL", **own}).tls().context if url.startswith("https:") else None
     )
-    return tokens.Endpoint(
+    return Endpoint(
         url,
         client_id,
         secret,

@@ -34,9 +34,9 @@ def spark(security: ClientSecurity) -> dict[str, Any]:
 def confluent(security: ClientSecurity) -> dict[str, Any]:
     """For `Producer`, `Consumer` and `AdminClient` of confluent-kafka."""
     spelled: dict[str, Any] = {"security.protocol": security.protocol}
-    if security.uses_tls:
+    if security.protocol.uses_tls:
         spelled |= _confluent_tls(security)
-    if security.uses_sasl:
+    if security.protocol.uses_sasl:
         spelled["sasl.mechanisms"] = security.mechanism
         if security.mechanism == "OAUTHBEARER":
             spelled["oauth_cb"] = lambda _: security.token()
@@ -62,7 +62,7 @@ def _confluent_tls(security: ClientSecurity) -> dict[str, Any]:
 def kafka_python(security: ClientSecurity) -> dict[str, Any]:
     """For `KafkaProducer`, `KafkaConsumer` and `KafkaAdminClient` of kafka-python."""
     spelled = _python(security)
-    if security.uses_sasl and security.mechanism == "OAUTHBEARER":
+    if security.protocol.uses_sasl and security.mechanism == "OAUTHBEARER":
         spelled["sasl_oauth_token_provider"] = _KafkaPythonTokens(security)
     return spelled
 
@@ -70,16 +70,16 @@ def kafka_python(security: ClientSecurity) -> dict[str, Any]:
 def aiokafka(security: ClientSecurity) -> dict[str, Any]:
     """For `AIOKafkaProducer`, `AIOKafkaConsumer` and `AIOKafkaAdminClient`."""
     spelled = _python(security)
-    if security.uses_sasl and security.mechanism == "OAUTHBEARER":
+    if security.protocol.uses_sasl and security.mechanism == "OAUTHBEARER":
         spelled["sasl_oauth_token_provider"] = _AiokafkaTokens(security)
     return spelled
 
 
 def _python(security: ClientSecurity) -> dict[str, Any]:
     spelled: dict[str, Any] = {"security_protocol": security.protocol}
-    if security.uses_tls:
+    if security.protocol.uses_tls:
         spelled["ssl_context"] = security.tls().context
-    if security.uses_sasl:
+    if security.protocol.uses_sasl:
         spelled["sasl_mechanism"] = security.mechanism
         if security.mechanism != "OAUTHBEARER":
             spelled["sasl_plain_username"], spelled["sasl_plain_password"] = security.user_and_password()

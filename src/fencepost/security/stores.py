@@ -5,7 +5,6 @@ years. Everything becomes PEM, which is what Python's `ssl` takes. Errors name s
 """
 
 import base64
-import logging
 import os
 import re
 import textwrap
@@ -15,8 +14,6 @@ from pathlib import Path
 
 from fencepost.errors import ConfigError, Malformed
 from fencepost.security import jks
-
-log = logging.getLogger("fencepost.tls")
 
 NEEDS = "PKCS12 files need the package `cryptography`: pip install 'fencepost[security]'"
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fencepost.errors import ConfigError
+from fencepost.security.names import TLS_VERSIONS
 from fencepost.security.stores import Identity
 
-VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+VERSIONS = dict(zip(TLS_VERSIONS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
 TLS13_PREFIX = ("TLS_AES_", "TLS_CHACHA20_")
 
 

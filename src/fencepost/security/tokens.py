@@ -24,11 +24,10 @@ from ssl import SSLContext
 from urllib.request import url2pathname
 
 from fencepost.errors import AuthenticationFailed, ClientError, ConfigError, ConnectionLost
-from fencepost.security.names import TOKEN_PROVIDER
+from fencepost.security.names import TOKEN_ENDPOINT, TOKEN_PROVIDER
 
 log = logging.getLogger(__name__)
 
-ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 MAX_ANSWER_BYTES = 1 << 20
 #: A token that expires this soon would be refused by a broker whose clock is a little ahead.
 MARGIN_S = 5
@@ -133,7 +132,7 @@ def from_file(url: str) -> tuple[str, float]:
         with open(path, encoding="ascii") as file:
             token = file.read(MAX_ANSWER_BYTES).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConnectionLost(f"{ENDPOINT}={url} cannot be read: {error}") from None
+        raise ConnectionLost(f"{TOKEN_ENDPOINT}={url} cannot be read: {error}") from None
     return token, expiry(token)
 
 

@@ -1,4 +1,4 @@
-"""Terms of Kafka's protocol that every layer uses: partitions, isolation levels, the internal topics."""
+"""Terms of Kafka's protocol that every layer uses: addresses, partitions, isolation levels, the internal topics."""
 
 import enum
 import functools
@@ -7,6 +7,16 @@ from typing import NamedTuple
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class TopicPartition(NamedTuple):

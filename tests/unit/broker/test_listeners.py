@@ -2,9 +2,10 @@
 
 import pytest
 
-from fencepost.broker.listeners import Address, listeners_of
+from fencepost.broker.listeners import listeners_of
 from fencepost.broker.settings import Settings
 from fencepost.errors import ConfigError
+from fencepost.wire.terms import Address
 
 
 def listeners(**given: str) -> list[tuple[str, str, str]]:

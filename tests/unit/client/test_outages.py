@@ -9,9 +9,10 @@ import pytest
 from fencepost.client import Cluster, outages, retry
 from fencepost.client.outages import Outages, outages_of
 from fencepost.client.retry import Retry
-from fencepost.client.settings import Address, ClientSettings
+from fencepost.client.settings import ClientSettings
 from fencepost.embedded import Broker
 from fencepost.errors import ConnectionLost, ErrorCode
+from fencepost.wire.terms import Address
 from tests.conftest import wait_until
 
 SETTINGS = ClientSettings.parse({"bootstrap.servers": "a:1,b:2", "retry.backoff.ms": 1000})

@@ -2,8 +2,9 @@
 
 import pytest
 
-from fencepost.client.settings import Address, ClientSettings, parse_address
+from fencepost.client.settings import ClientSettings, parse_address
 from fencepost.errors import ConfigError
+from fencepost.wire.terms import Address
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.c
 )
 def test_the_protocol_says_what_a_connection_begins_with(protocol: str, tls: bool, sasl: bool) -> None:
     security = ClientSecurity.parse({**SASL, "security.protocol": protocol})
-    assert (security.uses_tls, security.uses_sasl) == (tls, sasl)
+    assert (security.protocol.uses_tls, security.protocol.uses_sasl) == (tls, sasl)
 
 
 def test_a_shaded_login_module_is_the_same_module() -> None:

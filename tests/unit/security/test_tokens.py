@@ -14,6 +14,7 @@ import pytest
 
 from fencepost.errors import AuthenticationFailed, ClientError, ConfigError, ConnectionLost
 from fencepost.security import bearer, tokens
+from fencepost.security.names import TOKEN_ENDPOINT
 from fencepost.security.settings import ClientSecurity
 from fencepost.security.tokens import Tokens, Window
 
@@ -71,7 +72,7 @@ def endpoint() -> Iterator[Endpoint]:
 def test_client_credentials_are_exchanged_for_a_token_once(endpoint: Endpoint) -> None:
     endpoint.answers = [(200, {"access_token": "abc", "expires_in": 3600})]
     settings = {
-        tokens.ENDPOINT: endpoint.url,
+        TOKEN_ENDPOINT: endpoint.url,
         CLIENT + "id": "me",
         CLIENT + "secret": "s:e c",
         "sasl.oauthbearer.scope": "kafka",
@@ -85,7 +86,7 @@ def test_client_credentials_are_exchanged_for_a_token_once(endpoint: Endpoint) -
 def test_the_login_module_may_hold_the_credentials_and_extensions(endpoint: Endpoint) -> None:
     endpoint.answers = [(200, {"access_token": jwt(exp=time.time() + 999)})]
     login = 'OAuthBearerLoginModule required clientId="me" clientSecret="s" scope="k" extension_logicalCluster="lkc-1";'
-    settings = {**OAUTH, tokens.ENDPOINT: endpoint.url, "sasl.jaas.config": login}
+    settings = {**OAUTH, TOKEN_ENDPOINT: endpoint.url, "sasl.jaas.config": login}
     message = next(ClientSecurity.parse(settings).converse("localhost"))
     assert bearer.decode(message).extensions == {"logicalCluster": "lkc-1"}
     assert endpoint.asked == [("me:s", {"grant_type": ["client_credentials"], "scope": ["k"]})]
@@ -109,23 +110,23 @@ def test_an_endpoint_that_gives_no_token_is_named_without_the_secret(
 ) -> None:
     endpoint.answers = [answer]
     with pytest.raises(ClientError, match=error) as caught:
-        presented({tokens.ENDPOINT: endpoint.url, CLIENT + "id": "me", CLIENT + "secret": "hunter2"})
+        presented({TOKEN_ENDPOINT: endpoint.url, CLIENT + "id": "me", CLIENT + "secret": "hunter2"})
     assert "hunter2" not in str(caught.value)
 
 
 def test_an_endpoint_that_is_down_is_named() -> None:
     with pytest.raises(ConnectionLost, match=r"http://127.0.0.1:9/token cannot be reached: .*refused"):
-        presented({tokens.ENDPOINT: "http://127.0.0.1:9/token", CLIENT + "id": "a", CLIENT + "secret": "b"})
+        presented({TOKEN_ENDPOINT: "http://127.0.0.1:9/token", CLIENT + "id": "a", CLIENT + "secret": "b"})
     with pytest.raises(ConfigError, match=r"needs .*client.id and .*client.secret"):
-        presented({tokens.ENDPOINT: "http://127.0.0.1:9/token"})
+        presented({TOKEN_ENDPOINT: "http://127.0.0.1:9/token"})
 
 
 def test_a_token_may_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "a token"
     path.write_text(jwt(exp=time.time() + 999) + "\n")
-    assert presented({tokens.ENDPOINT: path.as_uri()}) == path.read_text().strip()
+    assert presented({TOKEN_ENDPOINT: path.as_uri()}) == path.read_text().strip()
     with pytest.raises(ConnectionLost, match="cannot be read"):
-        presented({tokens.ENDPOINT: (tmp_path / "none").as_uri()})
+        presented({TOKEN_ENDPOINT: (tmp_path / "none").as_uri()})
 
 
 def plain_token() -> str:

@@ -17,7 +17,7 @@ def describe_cluster(call: Call) -> Response:
         problem = f"Unsupported endpoint type {request.endpoint_type}"
         return {"error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "error_message": problem}
     asked = request.include_cluster_authorized_operations
-    rack = broker.settings.broker_rack
+    rack, address = broker.settings.broker_rack, call.session.listener.advertised
     return {
         "error_code": ErrorCode.NONE,
         "cluster_id": broker.topics.cluster_id,
@@ -25,8 +25,8 @@ def describe_cluster(call: Call) -> Response:
         "brokers": [
             {
                 "broker_id": broker.node_id,
-                "host": call.session.listener.advertised.host,
-                "port": call.session.listener.advertised.port,
+                "host": address.host,
+                "port": address.port,
                 "rack": rack,
             }
         ],

@@ -17,7 +17,7 @@ from fencepost.wire.terms import INTERNAL_TOPICS
 @handler(3, versions=(0, 13))
 def metadata(call: Call) -> Response:
     broker, request = call.broker, call.request
-    wanted = request.topics
+    wanted, address = request.topics, call.session.listener.advertised
     if wanted is None or (call.version == 0 and not wanted):
         topics = [_describe(broker.node_id, topic) for topic in broker.topics.all()]
     else:
@@ -27,8 +27,8 @@ def metadata(call: Call) -> Response:
         "brokers": [
             {
                 "node_id": broker.node_id,
-                "host": call.session.listener.advertised.host,
-                "port": call.session.listener.advertised.port,
+                "host": address.host,
+                "port": address.port,
                 "rack": broker.settings.broker_rack,
             }
         ],

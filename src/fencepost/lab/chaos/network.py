@@ -17,9 +17,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from fencepost.client.settings import Address
 from fencepost.errors import FencepostError, Malformed
 from fencepost.wire import frame, messages
+from fencepost.wire.terms import Address
 
 T = TypeVar("T")
 #: Changes a request on its way, for tests that show that a broken network is found.

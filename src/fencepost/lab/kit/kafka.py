@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Self
 
 from fencepost.child import Child
-from fencepost.client.settings import Address
 from fencepost.lab.kit import java
 from fencepost.lab.kit.java import Jars
 from fencepost.lab.kit.servers import HOST, LAB_SETTINGS, Node, Server, ServerFailed, answers, free_ports
+from fencepost.wire.terms import Address
 
 START_TIMEOUT_S = 180.0
 POLL_S = 0.01

@@ -26,10 +26,9 @@ from fencepost.client.raw import (
     produce_fields,
 )
 from fencepost.client.registration import END_TXN, PRODUCE
-from fencepost.client.settings import Address
 from fencepost.errors import ErrorCode
 from fencepost.wire.codec import Message
-from fencepost.wire.terms import TopicPartition
+from fencepost.wire.terms import Address, TopicPartition
 
 #: By its version a request says which protocol its sender speaks (KIP-890).
 PRODUCE_VERSION = {TransactionProtocol.V1: PRODUCE_V1, TransactionProtocol.V2: PRODUCE_V2}

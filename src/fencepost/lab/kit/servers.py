@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Self
 
 from fencepost.child import Child, ChildFailed
-from fencepost.client.settings import Address, parse_address
+from fencepost.client.settings import parse_address
 from fencepost.embedded import BrokerFailed, BrokerProcess
 from fencepost.errors import FencepostError
+from fencepost.wire.terms import Address
 
 STOP_TIMEOUT_S = 60.0
 HOST = "127.0.0.1"

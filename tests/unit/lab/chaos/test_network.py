@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencepost.client.settings import Address
 from fencepost.lab.chaos.network import FAIR, METADATA, Network, Weather
 from fencepost.wire import frame, messages
+from fencepost.wire.terms import Address
 from tests.fakes.frames import FrameServer, read_frame
 
 TIMEOUT_S = 10.0
