@@ -53,7 +53,7 @@ def start(server: Server) -> float:
     server.prepare()
     before_s = time.perf_counter()
     server.start()
-    if not answers(server.address):
+    if not answers(server):
         raise ServerFailed(f"{server.name} does not answer")
     return time.perf_counter() - before_s
 

@@ -23,14 +23,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "security": {"errors", "wire"},
     "client": {"errors", "clock", "wire", "security"},
     "spark": {"errors", "clock", "wire", "security", "client"},
-    "shop": {"errors", "clock", "wire", "client", "spark", "embedded"},
+    "shop": {"errors", "clock", "wire", "security", "client", "spark", "embedded"},
     "processes": {"errors"},
     "child": {"errors", "processes"},
     "lab": set(),
-    "lab/kit": {"errors", "wire", "client", "child", "embedded"},
-    "lab/scenarios": {"errors", "clock", "wire", "client", "spark", "shop", "lab/kit", "child", "processes"},
+    "lab/kit": {"errors", "wire", "security", "client", "child", "embedded"},
+    "lab/scenarios": {
+        "errors",
+        "clock",
+        "wire",
+        "security",
+        "client",
+        "spark",
+        "shop",
+        "lab/kit",
+        "child",
+        "processes",
+    },
     # Judges by what clients that we did not write saw, so it knows little of ours.
-    "lab/chaos": {"errors", "wire", "client", "lab/kit", "child"},
+    "lab/chaos": {"errors", "wire", "security", "client", "lab/kit", "child"},
 }
 #: The edge of the package: may import all of it, and nothing above may import these.
 EDGE = {"__init__", "__main__", "cli", "console", "embedded", "pytest_plugin"}

@@ -9,6 +9,8 @@ from fencepost.child import Child
 from fencepost.lab.kit import java
 from fencepost.lab.kit.java import Jars
 from fencepost.lab.kit.servers import HOST, LAB_SETTINGS, Node, Server, ServerFailed, answers, free_ports
+from fencepost.security.names import Protocol
+from fencepost.security.quick import MECHANISM, Quick, prepare
 from fencepost.wire.terms import Address
 
 START_TIMEOUT_S = 180.0
@@ -37,8 +39,15 @@ SMALL = ("-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.
 NODES = (1, 2, 3)
 
 
+#: Rights are checked. The user of a secured broker may do everything.
+AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+
+
 class ApacheKafka(Node):
-    """One node, alone unless `controllers` names the ports of more."""
+    """One node, alone unless `controllers` names the ports of more.
+
+    With `security` it has one listener of that protocol, for clients and between brokers, and one user.
+    """
 
     name = "Apache Kafka"
 
@@ -51,8 +60,12 @@ class ApacheKafka(Node):
         number: int = 1,
         controllers: Mapping[int, int] | None = None,
         options: Sequence[str] = java.SERVER,
+        security: Quick | None = None,
     ) -> None:
         super().__init__(home, {**ONE_REPLICA, **(settings or {})})
+        self._quick = security
+        if security is not None:
+            self.security = security.client_security()
         self._jars = jars
         self._number = number
         (self.port, controller_port) = free_ports(2)
@@ -76,10 +89,14 @@ class ApacheKafka(Node):
             "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controllers[self._number]}",
             "log.dirs": str(self.directory),
-            **self.settings,
         }
+        words = ["format", "--config", str(self._properties), "--cluster-id", CLUSTER_ID]
+        if self._quick is not None:
+            settings |= _secured(self._quick, settings["listeners"])
+            if self._quick.protocol.uses_sasl:
+                words += ["--add-scram", f"{MECHANISM}=[name={self._quick.user},password={self._quick.password}]"]
+        settings |= self.settings
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        words = ("format", "--config", str(self._properties), "--cluster-id", CLUSTER_ID)
         done = self._jars.run("kafka.tools.StorageTool", *words, options=java.QUICK)
         if done.returncode != 0:
             raise ServerFailed(f"Kafka's storage tool failed:\n{done.stdout}{done.stderr}")
@@ -91,7 +108,7 @@ class ApacheKafka(Node):
 
     def await_listening(self) -> Self:
         deadline_s = time.monotonic() + START_TIMEOUT_S
-        while not answers(self.address):
+        while not answers(self):
             if not self.is_running or time.monotonic() > deadline_s:
                 self.kill()
                 raise ServerFailed(f"{self.name} did not start; it said:\n{self.log[-3000:]}")
@@ -99,20 +116,50 @@ class ApacheKafka(Node):
         return self
 
 
+def _secured(quick: Quick, listeners: str) -> dict[str, str]:
+    """Settings for a broker whose listener PLAINTEXT becomes one of the protocol of `quick`."""
+    protocol = quick.protocol
+    settings = {
+        **quick.broker_settings(HOST, 0),
+        "listeners": listeners.replace("PLAINTEXT://", f"{protocol}://", 1),
+        "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{protocol}:{protocol}",
+        "inter.broker.listener.name": str(protocol),
+        # Brokers reach the controller without a login.
+        "super.users": f"User:ANONYMOUS;User:{quick.user};User:CN={quick.user};User:CN=broker",
+    }
+    if protocol.uses_tls:
+        settings |= {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"}
+    if protocol.uses_sasl:
+        login = dict(quick.client_security().given)["sasl.jaas.config"]
+        settings |= {
+            "sasl.mechanism.inter.broker.protocol": MECHANISM,
+            f"listener.name.{protocol.lower()}.{MECHANISM.lower()}.sasl.jaas.config": login,
+        }
+    return settings
+
+
 class KafkaCluster(Server):
     """Three nodes. Its address is the first running node's."""
 
     name = "Apache Kafka, three nodes"
 
-    def __init__(self, jars: Jars, home: Path) -> None:
+    def __init__(self, jars: Jars, home: Path, *, security: Protocol | None = None) -> None:
         controllers = dict(zip(NODES, free_ports(len(NODES)), strict=True))
         settings = {**THREE_REPLICAS, **LAB_SETTINGS}
+        quick = prepare(home / "security", security, HOST) if security is not None else None
         self.nodes = {
             number: ApacheKafka(
-                jars, home / f"node-{number}", settings, number=number, controllers=controllers, options=SMALL
+                jars,
+                home / f"node-{number}",
+                settings,
+                number=number,
+                controllers=controllers,
+                options=SMALL,
+                security=quick,
             )
             for number in NODES
         }
+        self.security = self.nodes[NODES[0]].security
 
     @property
     def bootstrap(self) -> str:

@@ -6,16 +6,21 @@ Invariant: what was started here ends with `close`, and with this process at the
 import re
 import signal
 import socket
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from fencepost.child import Child, ChildFailed
+from fencepost.client.connection import PLAINTEXT, Channel
 from fencepost.client.settings import parse_address
 from fencepost.embedded import BrokerFailed, BrokerProcess
-from fencepost.errors import FencepostError
+from fencepost.errors import ClientError, FencepostError
+from fencepost.security.names import Protocol
+from fencepost.security.quick import prepare
+from fencepost.security.settings import ClientSecurity
+from fencepost.security.spellings import spelled
+from fencepost.wire.frame import API_VERSIONS_KEY
 from fencepost.wire.terms import Address
 
 STOP_TIMEOUT_S = 60.0
@@ -48,6 +53,7 @@ class Server(ABC):
 
     name: str
     is_ours_to_harm = True
+    security: ClientSecurity = PLAINTEXT  #: what its clients need
 
     def __enter__(self) -> Self:
         return self
@@ -63,6 +69,10 @@ class Server(ABC):
     @property
     def bootstrap(self) -> str:
         return str(self.address)
+
+    def client_config(self, client: str) -> dict[str, Any]:
+        """What a client needs to connect: for "java", "spark", "confluent", "kafka-python" or "aiokafka"."""
+        return spelled(self.bootstrap, self.security, client)
 
     @property
     @abstractmethod
@@ -190,9 +200,22 @@ class Node(Server):
 
 
 class Ours(Node):
-    """`fencepost up`."""
+    """`fencepost up`. With `security` it has certificates and a user, as with `--secure`."""
 
     name = "fencepost"
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        directory: Path | None = None,
+        security: Protocol | None = None,
+    ) -> None:
+        super().__init__(home, settings, directory=directory)
+        self._protocol = security
+        if security is not None:
+            self.security = prepare(self.directory / "security", security, HOST).client_security()
 
     def start(self, *, crash_at: str | None = None) -> Self:
         """`crash_at` names the step of ending a transaction at which it kills itself."""
@@ -203,7 +226,7 @@ class Ours(Node):
         """Start it without waiting."""
         process = self._process = BrokerProcess(self._log_file, self.name)
         variables = {CRASH_VARIABLE: crash_at} if crash_at is not None else {}
-        process.launch(self.directory, self.settings, port=self.port, variables=variables)
+        process.launch(self.directory, self.settings, port=self.port, security=self._protocol, variables=variables)
 
     def await_listening(self) -> Self:
         if not isinstance(self._process, BrokerProcess):
@@ -228,8 +251,9 @@ class Elsewhere(Server):
 
     is_ours_to_harm = False
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, security: ClientSecurity = PLAINTEXT) -> None:
         self.name = bootstrap
+        self.security = security
         self._bootstrap = bootstrap
 
     @property
@@ -245,21 +269,21 @@ class Elsewhere(Server):
         return True
 
     def start(self) -> Self:
-        if not answers(self.address, timeout_s=30):
+        if not answers(self, timeout_s=30):
             raise ServerFailed(f"no broker answers at {self.address}")
         return self
 
     def close(self) -> None: ...
 
 
-def answers(address: Address, timeout_s: float = 2.0) -> bool:
-    """Whether an ApiVersions request (key 18, version 0, no client id) is answered."""
+def answers(server: Server, timeout_s: float = 2.0) -> bool:
+    """Whether a client can log in, and is answered."""
     try:
-        with socket.create_connection(address, timeout_s) as connection:
-            connection.sendall(struct.pack(">ihhih", 10, 18, 0, 7, -1))
-            return connection.recv(8)[4:8] == struct.pack(">i", 7)
-    except OSError:
+        with Channel(server.address, "fencepost", timeout_s, timeout_s, server.security) as channel:
+            channel.receive(channel.request(API_VERSIONS_KEY, 0, {}))
+    except ClientError:
         return False
+    return True
 
 
 def free_ports(count: int) -> list[int]:
