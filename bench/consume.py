@@ -2,6 +2,7 @@
 
     python -m bench.consume                        both clients, 1 and 6 partitions
     python -m bench.consume --isolation-level read_committed
+    python -m bench.consume --security SASL_SSL
 
 The records are written once for each broker (1 KB, acks=all) and lie in the page cache, as those of a reader that keeps
 up do. Time counts from the end of the group's rebalance.
@@ -52,13 +53,15 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_500_000)
     parser.add_argument("--record-size", type=int, default=1024)
     parser.add_argument("--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted")
+    shared.add_security(parser)
     options = shared.parse(parser)
-    report = Report("consume", f"Consuming, {options.isolation_level}", environment())
+    title = f"Consuming, {options.isolation_level}, {options.security or 'PLAINTEXT'}"
+    report = Report("consume", title, environment())
     report.notes.append(
         f"{options.records} records of {options.record_size} bytes, median of {options.repetitions} (least–most)"
     )
     rows = []
-    with arena(options.brokers, Flush.NEVER.settings) as where:
+    with arena(options.brokers, Flush.NEVER.settings, options.security) as where:
         for partitions in options.partitions:
             for client, results in measure(where, options, partitions).items():
                 rows.append(row(Flush.NEVER, client, partitions, results))

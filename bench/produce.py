@@ -3,6 +3,7 @@
     python -m bench.produce                        both clients, 1 and 6 partitions, without and with fdatasync
     python -m bench.produce --quick                a first impression in a few minutes
     python -m bench.produce --clients perf --partitions 1 --flush never --repetitions 5
+    python -m bench.produce --security SASL_SSL --flush never
 
 Throughput is the client's own figure. CPU seconds are the broker process's, all threads, per GB of record bytes.
 """
@@ -67,6 +68,7 @@ COLUMNS = (
 def main() -> None:
     parser = shared.parser(__doc__)
     shared.add_flush(parser, ["never", "always"])
+    shared.add_security(parser)
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     parser.add_argument("--partitions", nargs="+", type=int, default=[1, 6], metavar="N")
     parser.add_argument(
@@ -74,14 +76,14 @@ def main() -> None:
     )
     parser.add_argument("--record-size", type=int, default=1024)
     options = shared.parse(parser)
-    report = Report("produce", "Producing, acks=all", environment())
+    report = Report("produce", f"Producing, acks=all, {options.security or 'PLAINTEXT'}", environment())
     report.notes.append(
         f"{options.records} records of {options.record_size} bytes a run, median of {options.repetitions} (least–most)"
     )
     rows = []
     for name in options.flush:
         flush = Flush[name.upper()]
-        with arena(options.brokers, flush.settings) as where:
+        with arena(options.brokers, flush.settings, options.security) as where:
             for client in options.clients:
                 share = 1.0 if flush is Flush.NEVER else FLUSHED_SHARE[client]
                 records = round(options.records * share)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from bench.clients.outcome import MEGABYTE, Work
 from bench.harness import java
-from bench.harness.brokers import Server
+from bench.harness.brokers import Server, client_file
 from fencepost.lab.kit.java import PERF_TOOL
 
 TIMEOUT_S = 900
@@ -24,12 +24,13 @@ def produce(
     properties: Mapping[str, str] | None = None,
     transaction_ms: int | None = None,
 ) -> Work:
-    every = {"bootstrap.servers": server.bootstrap, "acks": "all", **(properties or {})}
+    every = {"acks": "all", **(properties or {})}
     transaction = [] if transaction_ms is None else ["--transaction-duration-ms", str(transaction_ms)]
     done = java.kafka().run(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(record_size), "--throughput", "-1"),
         *transaction,
+        *("--producer.config", str(client_file(server, "java"))),
         *("--producer-props", *(f"{key}={value}" for key, value in every.items())),
         options=PERF_TOOL,
         timeout_s=TIMEOUT_S,
@@ -48,18 +49,16 @@ def produce(
 
 def consume(server: Server, topic: str, records: int, *, isolation_level: str = "read_uncommitted") -> Work:
     """Seconds are those of reading, from the end of the group's rebalance on, as the tool's `fetch.MB.sec` has it."""
-    config = server.home / "consumer.properties"
-    config.write_text(f"isolation.level={isolation_level}\n")
-    try:
-        done = java.kafka().run(
-            "org.apache.kafka.tools.ConsumerPerformance",
-            *("--bootstrap-server", server.bootstrap, "--topic", topic, "--messages", str(records)),
-            *("--consumer.config", str(config), "--hide-header", "--timeout", "30000"),
-            options=PERF_TOOL,
-            timeout_s=TIMEOUT_S,
-        )
-    finally:
-        config.unlink()
+    config = client_file(server, "java")
+    with config.open("a") as file:
+        file.write(f"isolation.level={isolation_level}\n")
+    done = java.kafka().run(
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--bootstrap-server", server.bootstrap, "--topic", topic, "--messages", str(records)),
+        *("--consumer.config", str(config), "--hide-header", "--timeout", "30000"),
+        options=PERF_TOOL,
+        timeout_s=TIMEOUT_S,
+    )
     words = done.stdout.strip().splitlines()[-1].split(", ") if done.stdout.strip() else []
     if done.returncode != 0 or len(words) != 10 or int(words[4]) < records:
         raise ToolFailed(f"ConsumerPerformance on {server.name}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")

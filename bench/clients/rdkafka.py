@@ -1,6 +1,6 @@
 """confluent-kafka (librdkafka) as a client, in a process of its own; prints what it did as one line of JSON.
 
-    python -m bench.clients.rdkafka produce|consume|transactions|commits --bootstrap HOST:PORT --topic T --records N …
+    python -m bench.clients.rdkafka produce|consume|transactions|commits --config FILE --topic T --records N …
 
 What Python does per record is kept small: one value for all records, no delivery callbacks, consuming in lists. The
 benches print how many cores the client used: at one core and more, the client is the limit and not the broker.
@@ -12,10 +12,11 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 from bench.clients.outcome import Work
-from bench.harness.brokers import Server
+from bench.harness.brokers import Server, client_file
 
 TIMEOUT_S = 900
 RECORDS_PER_CONSUME = 10_000
@@ -29,7 +30,10 @@ class ClientFailed(RuntimeError):
 def call(server: Server, action: str, *arguments: str) -> dict[str, Any]:
     """Run one action in a process of its own and give back what it printed."""
     done = subprocess.run(
-        [sys.executable, "-m", "bench.clients.rdkafka", action, "--bootstrap", server.bootstrap, *arguments],
+        [
+            *(sys.executable, "-m", "bench.clients.rdkafka", action),
+            *("--config", str(client_file(server, "confluent")), *arguments),
+        ],
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -56,7 +60,7 @@ def producer(options: argparse.Namespace, **more: Any) -> Any:
 
     made = Producer(
         {
-            "bootstrap.servers": options.bootstrap,
+            **options.config,
             "acks": "all",
             "enable.idempotence": True,
             "linger.ms": 5,
@@ -102,7 +106,7 @@ def consume_action(options: argparse.Namespace) -> dict[str, Any]:
 
     made = Consumer(
         {
-            "bootstrap.servers": options.bootstrap,
+            **options.config,
             "group.id": f"bench-{uuid.uuid4().hex[:8]}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -194,10 +198,15 @@ ACTIONS = {
 }
 
 
+def _read_json(path: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(path).read_text())
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=ACTIONS)
-    parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    parser.add_argument("--config", required=True, type=_read_json, help="a file with the settings of the connection")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--record-size", type=int, default=1024)

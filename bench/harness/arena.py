@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.harness import brokers
 from bench.harness.brokers import Server
+from fencepost.security.names import Protocol
 
 #: The same for both, beside what a bench sets: deleted topics free their pages at once, groups form at once.
 COMMON = {"log.segment.delete.delay.ms": "0", "group.initial.rebalance.delay.ms": "0"}
@@ -32,7 +33,7 @@ class Arena:
 
     def admin(self, server: Server) -> Any:
         if server.name not in self._admins:
-            self._admins[server.name] = AdminClient({"log_level": 0, "bootstrap.servers": server.bootstrap})
+            self._admins[server.name] = AdminClient({"log_level": 0, **server.client_config("confluent")})
         return self._admins[server.name]
 
     @contextlib.contextmanager
@@ -64,10 +65,12 @@ class Arena:
 
 
 @contextlib.contextmanager
-def arena(kinds: Sequence[str], settings: Mapping[str, str] | None = None) -> Iterator[Arena]:
+def arena(
+    kinds: Sequence[str], settings: Mapping[str, str] | None = None, security: Protocol | None = None
+) -> Iterator[Arena]:
     with contextlib.ExitStack() as stack:
         both = {**COMMON, **(settings or {})}
-        yield Arena([stack.enter_context(brokers.running(kind, both)) for kind in kinds])
+        yield Arena([stack.enter_context(brokers.running(kind, both, security)) for kind in kinds])
 
 
 def settle(server: Server, topic: str) -> None:

@@ -6,15 +6,20 @@ fencepost is started by its command; Kafka by its storage tool and main class wi
 
 import contextlib
 import enum
+import json
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import javaproperties
+
 from bench.harness import java
 from fencepost.lab.kit.kafka import ApacheKafka
-from fencepost.lab.kit.servers import Ours, ServerFailed, answers
+from fencepost.lab.kit.servers import HOST, Ours, ServerFailed, answers
+from fencepost.security.names import Protocol
+from fencepost.security.quick import prepare
 
 NEVER = str(2**63 - 1)
 
@@ -40,12 +45,21 @@ class Flush(enum.Enum):
         return {"log.flush.interval.messages": NEVER if self is Flush.NEVER else "1"}
 
 
-def make(kind: str, home: Path, settings: Mapping[str, str] | None = None) -> Server:
+def make(kind: str, home: Path, settings: Mapping[str, str] | None = None, security: Protocol | None = None) -> Server:
     if kind == "fencepost":
-        return Ours(home, settings)
-    kafka = ApacheKafka(java.kafka(), home, {**SHIPPED, **(settings or {})})
+        return Ours(home, settings, security=security)
+    quick = prepare(home / "security", security, HOST) if security is not None else None
+    kafka = ApacheKafka(java.kafka(), home, {**SHIPPED, **(settings or {})}, security=quick)
     kafka.name = kind
     return kafka
+
+
+def client_file(server: Server, client: str) -> Path:
+    """What a client needs to connect, for its process to read: properties for Java, JSON for the others."""
+    config = server.client_config(client)
+    path = server.home / f"{client}.client"
+    path.write_text(javaproperties.dumps(config) if client == "java" else json.dumps(config))
+    return path
 
 
 def start(server: Server) -> float:
@@ -59,17 +73,17 @@ def start(server: Server) -> float:
 
 
 @contextlib.contextmanager
-def made(kind: str, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+def made(kind: str, settings: Mapping[str, str] | None = None, security: Protocol | None = None) -> Iterator[Server]:
     """Not started yet. Nothing is left of it after the block."""
     home = Path(tempfile.mkdtemp(prefix=f"bench-{kind}-"))
     try:
-        with make(kind, home, settings) as server:
+        with make(kind, home, settings, security) as server:
             yield server
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def running(kind: str, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
-    with made(kind, settings) as server:
+def running(kind: str, settings: Mapping[str, str] | None = None, security: Protocol | None = None) -> Iterator[Server]:
+    with made(kind, settings, security) as server:
         yield server.start()

@@ -5,6 +5,7 @@ import signal
 import sys
 
 from bench.harness.brokers import Flush
+from fencepost.security.names import Protocol
 
 #: The most of each that a quick run takes.
 QUICK = {"records": 200_000, "commits": 10}
@@ -36,6 +37,17 @@ def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
             if hasattr(options, name):
                 setattr(options, name, min(getattr(options, name), most))
     return options
+
+
+def add_security(made: argparse.ArgumentParser) -> None:
+    secured = [protocol for protocol in Protocol if protocol is not Protocol.PLAINTEXT]
+    made.add_argument(
+        "--security",
+        type=Protocol,
+        choices=secured,
+        metavar="PROTOCOL",
+        help=f"both brokers and all clients with {', '.join(secured)}; default: plaintext",
+    )
 
 
 def add_flush(made: argparse.ArgumentParser, default: list[str]) -> None:

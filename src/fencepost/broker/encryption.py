@@ -86,19 +86,35 @@ class Encryption(asyncio.BufferedProtocol):
         self._is_reading = True
         try:
             while not self._is_paused and not self._transport.is_closing():
-                buffer = self._connection.get_buffer(-1)
-                count = cast(int, self._tls.read(len(buffer), cast(bytearray, buffer)))  # bytes without a buffer
-                if count == 0:
-                    self.close()
-                    return
-                self._connection.buffer_updated(count)
-        except ssl.SSLWantReadError:
-            pass
+                if not self._decrypt_some():
+                    break
         except ssl.SSLError as error:
             self._give_up(f"what it sent cannot be decrypted: {tls.reason(error)}")
         finally:
             self._is_reading = False
         self._send_encrypted()  # TLS may have something to say of its own
+
+    def _decrypt_some(self) -> bool:
+        """Give the connection as much as its buffer holds; whether there may be more.
+
+        TLS gives one record at a time, of 16 KB at most. The connection gets many at once.
+        """
+        buffer = self._connection.get_buffer(-1)
+        read, count, size = self._tls.read, 0, len(buffer)
+        has_ended = may_have_more = False
+        try:
+            while count < size and not has_ended:
+                got: int = read(size - count, buffer[count:])  # type: ignore[assignment]
+                count += got
+                has_ended = got == 0
+            may_have_more = not has_ended
+        except ssl.SSLWantReadError:
+            pass
+        if count:
+            self._connection.buffer_updated(count)
+        if has_ended:
+            self.close()
+        return may_have_more
 
     def _send_encrypted(self) -> None:
         if self._outgoing.pending and not self._transport.is_closing():

@@ -17,8 +17,8 @@ SCRATCH_BYTES = 256 * 1024
 OWN_BYTES = 256 * 1024
 #: If a buffer has less room than this at its end, its bytes are moved to its beginning.
 ROOM_BYTES = 64 * 1024
-#: A larger buffer is freed as soon as it is empty.
-KEPT_BYTES = 1024 * 1024
+#: A larger buffer is freed as soon as it is empty. Frames of clients with a `batch.size` of 1 MB fit into a kept one.
+KEPT_BYTES = 2 * 1024 * 1024
 
 _scratch = memoryview(bytearray(SCRATCH_BYTES))
 
@@ -45,6 +45,7 @@ class Inbox:
             buffer, start, end = _scratch, 0, count
         else:
             buffer, start, end = self._own, self._start, self._end + count
+        frame_bytes = 0
         while end - start >= SIZE_BYTES:
             (size,) = SIZE.unpack_from(buffer, start)
             if not 0 <= size <= self.max_frame_bytes:
@@ -53,18 +54,19 @@ class Inbox:
                 )
             begin = start + SIZE_BYTES
             if begin + size > end:
+                frame_bytes = SIZE_BYTES + size
                 break
             start = begin + size
             yield buffer[begin:start]
-        self._keep(buffer, start, end)
+        self._keep(buffer, start, end, frame_bytes)
 
     def release(self) -> None:
         """Free the buffer if nothing is in it."""
         if self._start == self._end:
             self._own = None
 
-    def _keep(self, buffer: memoryview, start: int, end: int) -> None:
-        """Keep the piece of a frame, with room behind it for more."""
+    def _keep(self, buffer: memoryview, start: int, end: int, frame_bytes: int) -> None:
+        """Keep the piece of a frame, with room behind it for more; `frame_bytes` is 0 while its size is not known."""
         piece = end - start
         if piece == 0:
             self._start = self._end = 0
@@ -77,6 +79,6 @@ class Inbox:
             return
         if own is None or piece > len(own) - ROOM_BYTES:
             # The buffer is never resized in place: the event loop may still hold a view of the old one.
-            own = memoryview(bytearray(max(OWN_BYTES, 2 * piece)))
+            own = memoryview(bytearray(max(OWN_BYTES, min(2 * piece, frame_bytes + ROOM_BYTES))))
         own[:piece] = buffer[start:end]
         self._own, self._start, self._end = own, 0, piece
