@@ -3,6 +3,7 @@
     python -m bench.spark                          everything, on Apache Kafka and then on our broker
     python -m bench.spark --parts pipeline --brokers kafka
     python -m bench.spark --parts small read memory
+    python -m bench.spark --parts secured          our source and sink over SASL_SSL beside plaintext
 
 Ours writes each batch in one transaction. Spark's own sink writes at least once, so it does less. Kafka Streams runs
 with exactly_once_v2 at two commit intervals. All have the same partitions and cores, and read and write the same.
@@ -25,8 +26,9 @@ from bench.harness import brokers
 from bench.harness import options as shared
 from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, ratio, spread
+from fencepost.security.names import Protocol
 
-PARTS = ("pipeline", "read", "small", "memory")
+PARTS = ("pipeline", "read", "small", "memory", "secured")
 #: Records in a micro-batch, to see what a task needs for them.
 MEMORY_BATCHES = (50_000, 200_000, 800_000)
 COMMIT_MS = (100, 1000)
@@ -42,7 +44,7 @@ def fill(server: Server, topic: str, records: int) -> None:
     from fencepost.shop.purchases import purchase_rows
     from fencepost.wire.terms import TopicPartition
 
-    with Cluster(server.bootstrap) as cluster:
+    with Cluster(server.client_config("java")) as cluster:
         transaction = SharedTransaction(cluster, f"fill-{topic}")
         transaction.init()
         encoder = Encoder({topic: TopicShape(len(cluster.topic(topic).partitions))})
@@ -55,13 +57,19 @@ def fill(server: Server, topic: str, records: int) -> None:
 
 
 def create(server: Server, topics: tuple[str, ...], partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 0})
+    admin = AdminClient({**server.client_config("confluent"), "log_level": 0})
     for made in admin.create_topics([NewTopic(name, partitions, 1) for name in topics]).values():
         made.result(30)
 
 
+def prepare(server: Server, options: Any) -> None:
+    create(server, ("purchases", "invoices", "shipments", "purchases.dead"), options.partitions)
+    fill(server, "purchases", options.records)
+
+
 def job(name: str, system: str, server: Server, options: Any, *more: str) -> dict[str, Any]:
-    words = ["--system", system, "--bootstrap", server.bootstrap, "--records", str(options.records)]
+    words = ["--system", system, "--config", str(brokers.client_file(server, "spark"))]
+    words += ["--records", str(options.records)]
     words += ["--batch", str(options.batch), "--cores", str(options.cores), *more]
     command = [sys.executable, "-m", "bench.clients.spark_job", name, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
@@ -133,6 +141,23 @@ def memory(server: Server, options: Any, report: Report) -> list[list[Any]]:
     return rows
 
 
+def secured(server: Server, options: Any, report: Report) -> list[list[Any]]:
+    """The same pipeline and reading alone on a second broker of the same kind, with TLS and a login."""
+    with brokers.running(server.name, Flush.NEVER.settings, Protocol.SASL_SSL) as other:
+        prepare(other, options)
+        rows = []
+        for name in ("pipeline", "read"):
+            rates: dict[str, list[float]] = {}
+            for _, (label, each) in itertools.product(
+                range(options.repetitions), (("PLAINTEXT", server), ("SASL_SSL", other))
+            ):
+                rates.setdefault(label, []).append(job(name, "fencepost", each, options)["records_per_s"])
+            report.raw.append({"part": "secured", "broker": server.name, "job": name, **rates})
+            plain, with_tls = rates["PLAINTEXT"], rates["SASL_SSL"]
+            rows.append([server.name, name, spread(plain), spread(with_tls), ratio(median(with_tls), median(plain))])
+    return rows
+
+
 def main() -> None:
     parser = shared.parser(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
@@ -147,9 +172,8 @@ def main() -> None:
     rows: dict[str, list[list[Any]]] = {part: [] for part in PARTS}
     for kind in options.brokers:
         with brokers.running(kind, Flush.NEVER.settings) as server:
-            create(server, ("purchases", "invoices", "shipments", "purchases.dead"), options.partitions)
-            fill(server, "purchases", options.records)
-            for part, measure in zip(PARTS, (pipelines, reads, small, memory), strict=True):
+            prepare(server, options)
+            for part, measure in zip(PARTS, (pipelines, reads, small, memory, secured), strict=True):
                 if part in options.parts:
                     rows[part] += measure(server, options, report)
     if rows["pipeline"]:
@@ -164,6 +188,8 @@ def main() -> None:
         report.table("Small batches", columns, rows["small"])
     if rows["memory"]:
         report.table("Memory", ["broker", "records in a batch", "largest Python worker, MB"], rows["memory"])
+    if rows["secured"]:
+        report.table("Secured", ["broker", "", "PLAINTEXT records/s", "SASL_SSL records/s", "ratio"], rows["secured"])
     report.publish(as_json=options.json, save=options.save)
 
 

@@ -12,11 +12,10 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 from typing import Any
 
 from bench.clients.outcome import Work
-from bench.harness.brokers import Server, client_file
+from bench.harness.brokers import Server, client_file, read_client_file
 
 TIMEOUT_S = 900
 RECORDS_PER_CONSUME = 10_000
@@ -198,15 +197,10 @@ ACTIONS = {
 }
 
 
-def _read_json(path: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(path).read_text())
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=ACTIONS)
-    parser.add_argument("--config", required=True, type=_read_json, help="a file with the settings of the connection")
+    parser.add_argument("--config", required=True, type=read_client_file, help="settings of the connection, in a file")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--record-size", type=int, default=1024)

@@ -1,6 +1,6 @@
 """One Spark job in a process of its own, timed by Spark's own progress; the answer is a line of JSON.
 
-    python -m bench.clients.spark_job pipeline --system fencepost --bootstrap HOST:PORT --records 1000000 ...
+    python -m bench.clients.spark_job pipeline --system fencepost --config FILE --records 1000000 ...
 
 The jobs are the same for both systems but for the names of source and sink: `fencepost` is ours with a transaction per
 batch, `spark` is Spark's own connector, which writes at least once. Spark's connector has to be on its class path, and
@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from bench.harness import java, process
+from bench.harness.brokers import read_client_file
 from fencepost.processes import tree
 
 #: Of a hundred records each; the second half counts.
@@ -51,7 +52,7 @@ def spark_session(options: argparse.Namespace) -> Any:
 def source(spark: Any, options: argparse.Namespace, **more: str) -> Any:
     reader = (
         spark.readStream.format("fencepost" if options.system == "fencepost" else "kafka")
-        .option("kafka.bootstrap.servers", options.bootstrap)
+        .options(**options.config)
         .option("subscribe", options.topic)
         .option("startingOffsets", "earliest")
     )
@@ -102,11 +103,11 @@ def start(records: Any, options: argparse.Namespace, **trigger: Any) -> Any:
         return write_stream(
             records,
             pipeline=f"bench-{os.getpid()}",
-            bootstrap_servers=options.bootstrap,
+            options=options.config,
             checkpoint=checkpoint,
             trigger=trigger,
         )
-    writer = records.writeStream.format("kafka").option("kafka.bootstrap.servers", options.bootstrap)
+    writer = records.writeStream.format("kafka").options(**options.config)
     return writer.option("checkpointLocation", checkpoint).trigger(**trigger).start()
 
 
@@ -115,7 +116,7 @@ def read(options: argparse.Namespace) -> dict[str, Any]:
     spark = spark_session(options)
     reader = (
         spark.read.format("fencepost" if options.system == "fencepost" else "kafka")
-        .option("kafka.bootstrap.servers", options.bootstrap)
+        .options(**options.config)
         .option("subscribe", options.topic)
     )
     seconds = []
@@ -180,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", choices=["pipeline", "read", "small", "state"])
     parser.add_argument("--system", choices=["fencepost", "spark"], default="fencepost")
-    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--config", required=True, type=read_client_file, help="options of the connection, in a file")
     parser.add_argument("--topic", default="purchases")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=200_000)

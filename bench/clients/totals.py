@@ -49,11 +49,10 @@ def start_ours(purchases: Any, options: argparse.Namespace) -> Any:
     return write_stream(
         purchases,
         pipeline=options.pipeline or f"bench-{uuid.uuid4().hex[:8]}",
-        bootstrap_servers=options.bootstrap,
         checkpoint=tempfile.mkdtemp(prefix="bench-checkpoint-"),
         transform=lambda batch, state: state.update(rows_of(batch, options.keys).drop("timestamp"), step),
         trigger={"availableNow": True},
-        options={"stateDirectory": tempfile.mkdtemp(prefix="bench-state-")},
+        options={**options.config, "stateDirectory": tempfile.mkdtemp(prefix="bench-state-")},
     )
 
 
@@ -75,7 +74,7 @@ def start_sparks(purchases: Any, options: argparse.Namespace, *, by_key: bool) -
     return (
         records.writeStream.format("kafka")
         .outputMode("update")
-        .option("kafka.bootstrap.servers", options.bootstrap)
+        .options(**options.config)
         .option("topic", TOPIC)
         .option("checkpointLocation", tempfile.mkdtemp(prefix="bench-checkpoint-"))
         .trigger(availableNow=True)

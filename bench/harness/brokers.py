@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import javaproperties
 
@@ -60,6 +61,12 @@ def client_file(server: Server, client: str) -> Path:
     path = server.home / f"{client}.client"
     path.write_text(javaproperties.dumps(config) if client == "java" else json.dumps(config))
     return path
+
+
+def read_client_file(path: str) -> dict[str, Any]:
+    """Of a client other than Java's."""
+    found: dict[str, Any] = json.loads(Path(path).read_text())
+    return found
 
 
 def start(server: Server) -> float:

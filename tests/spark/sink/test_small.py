@@ -1,5 +1,6 @@
 """Small batches: the driver writes them, once the first batch has shown that they are small."""
 
+import datetime
 from collections.abc import Callable
 
 import pytest
@@ -53,13 +54,14 @@ def test_the_driver_writes_what_tasks_write(
     here: InProcess, make_exact_scene: MakeScene, collected: list[int], key: str, timestamp: str
 ) -> None:
     scene = make_exact_scene(2, 4)
+    yesterday = datetime.date.today() - datetime.timedelta(days=1)  # older records are deleted by retention
     rows = numbers_job.read(here.spark, scene.plan).selectExpr(
         f"'{scene.plan.left}' AS topic",
         f"{key} AS key",
         "CAST(offset % 4 AS STRING) AS value",
         "CAST(offset % 2 AS INT) AS partition",
         "IF(offset % 4 = 3, NULL, array(struct('color' AS key, CAST('red' AS BINARY) AS value))) AS headers",
-        f"CAST(TIMESTAMP '2024-05-06 07:08:09 Asia/Tokyo' AS {timestamp}) AS timestamp",
+        f"CAST(TIMESTAMP '{yesterday} 07:08:09 Asia/Tokyo' AS {timestamp}) AS timestamp",
     )
     with configured(here.spark, "spark.sql.session.timeZone", "America/New_York"):
         here.run(scene.plan, rows)
