@@ -98,6 +98,7 @@ bench: setup kafka spark-kafka ## compare with Apache Kafka: speed, CPU, memory 
 	$(BIN)/python -m bench.recovery $(ARGS)
 	$(BIN)/python -m bench.produce $(ARGS)
 	$(BIN)/python -m bench.consume $(ARGS)
+	$(BIN)/python -m bench.connections $(ARGS)
 	$(BIN)/python -m bench.transactions $(ARGS)
 	$(BIN)/python -m bench.spark $(ARGS)
 	$(BIN)/python -m bench.state $(ARGS)
