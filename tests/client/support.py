@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-import pyarrow as pa
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from fencepost.client import Cluster, ProducerIdentity
 from fencepost.client.encode import Encoder, TopicShape

@@ -8,7 +8,7 @@ from fencepost.broker import logins
 from fencepost.broker.logins import Known, Login, LoginRefused
 from fencepost.broker.principals import user
 from fencepost.errors import AuthenticationFailed, ConfigError, KafkaError, Malformed
-from fencepost.security import bearer, jaas, jks, plain, scram
+from fencepost.security import bearer, jaas, jks, kerberos, plain, scram
 from fencepost.security.scram import Client, Credential, Mechanism
 from tests.fuzz.targets import Target, void
 
@@ -45,6 +45,7 @@ def targets() -> Iterator[Target]:
     yield Target("bearer refusal", lambda data: void(bearer.decode_refusal(data)), _refusal_seeds)
     yield Target("scram first", lambda data: void(scram.read_first(data)), _login_seeds)
     yield Target("scram server first", _as_client, _server_seeds)
+    yield Target("kerberos layers", _choose_layer, lambda rng: iter([b"\x07\x00\xff\xff", b"\x06\x00\x00\x00"]))
     yield Target("jks", lambda data: void(jks.load(data, None)), _jks_seeds)
     yield Target("jks key", _decrypt, lambda rng: iter([_KEY]))
     yield Target("jaas", _read_jaas, lambda rng: iter([jaas.EXAMPLE.encode()]))
@@ -68,6 +69,13 @@ def _as_client(data: bytes) -> None:
     try:
         client.final(data)
         client.finish(data)
+    except AuthenticationFailed:
+        pass
+
+
+def _choose_layer(data: bytes) -> None:
+    try:
+        kerberos.choose_layer(data)
     except AuthenticationFailed:
         pass
 

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fencepost.client.retry import known_code
 from fencepost.errors import AuthenticationFailed, ClientError, ConnectionLost, ErrorCode, Malformed
 from fencepost.security import tls
 from fencepost.security.settings import ClientSecurity
@@ -69,6 +70,10 @@ def log_in(ask: Ask, address: Address, security: ClientSecurity, version: int) -
     """
     mechanism = security.mechanism
     shaken = ask(SASL_HANDSHAKE, HANDSHAKE_VERSION, {"mechanism": mechanism})
+    if shaken.error_code not in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_SASL_MECHANISM):
+        # A listener without SASL answers so, and Kafka to a second login within a second (KIP-368).
+        code = known_code(shaken.error_code).name
+        raise AuthenticationFailed(f"{address} does not offer {mechanism} now ({code}): is this a SASL listener?")
     if shaken.error_code:
         offered = ", ".join(shaken.mechanisms) or "none"
         raise AuthenticationFailed(
@@ -79,8 +84,9 @@ def log_in(ask: Ask, address: Address, security: ClientSecurity, version: int) -
     while True:
         answer = ask(SASL_AUTHENTICATE, version, {"auth_bytes": message})
         if answer.error_code:
-            said = answer.error_message or ErrorCode(answer.error_code).name
-            raise AuthenticationFailed(f"{address} refused the {mechanism} login: {said}")
+            conversation.close()
+            said = answer.error_message or known_code(answer.error_code).name
+            raise AuthenticationFailed(f"{address} refused the {mechanism} login: {said}{security.advice}")
         try:
             message = conversation.send(bytes(answer.auth_bytes))
         except StopIteration:

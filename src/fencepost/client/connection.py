@@ -158,6 +158,9 @@ class Channel:
             # A new connection decides whether this is for good: a token may have been replaced in the meantime.
             self.close()
             raise ConnectionLost(str(error)) from None
+        except BaseException:  # half a login: the broker takes no other requests
+            self.close()
+            raise
 
     def _ask(self, api_key: int, version: int, fields: Mapping[str, Any]) -> Message:
         return self.receive(self.request(api_key, version, fields))

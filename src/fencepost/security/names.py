@@ -1,6 +1,7 @@
 """Kafka's client settings for TLS and SASL: which there are, what each may be, and what is answered to other names.
 
-`ROWS` are the settings that exist in Kafka 4.1. Those without an effect here are accepted: they tune Java's own TLS.
+`ROWS` are the settings that exist in Kafka 4.1. Those without an effect here are accepted: they tune Java's own TLS,
+and how often Java renews a Kerberos ticket, which the system's Kerberos library decides here.
 `REFUSED` name Java classes. `FOREIGN` are librdkafka's spellings, answered with Kafka's.
 """
 
@@ -36,7 +37,7 @@ class Protocol(enum.StrEnum):
 
 
 PROTOCOLS = tuple(Protocol)
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
 TOKEN_PROVIDER = "token_provider"

@@ -12,7 +12,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.errors import AuthenticationFailed, ConfigError
-from fencepost.security import bearer, jaas, names, plain, scram, stores, tls, variables
+from fencepost.security import bearer, jaas, kerberos, names, plain, scram, stores, tls, variables
 from fencepost.security.names import TOKEN_ENDPOINT, TOKEN_PROVIDER, Protocol
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ class ClientSecurity:
         """Of OAUTHBEARER, and when it expires in seconds since the epoch."""
         return _tokens(self).get()
 
+    @property
+    def advice(self) -> str:
+        """What follows the broker's reason for refusing a login, where that says little."""
+        return f" ({kerberos.IF_REFUSED})" if self.mechanism == "GSSAPI" else ""
+
     def converse(self, host: str) -> Conversation:
         """One login to the broker at `host`."""
         return _MECHANISMS[self.mechanism](self, host)
@@ -115,14 +120,15 @@ MODULES = {
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
 }
 
 
 def _check_login(security: ClientSecurity) -> None:
     """What can be seen without resolving anything."""
-    if not security.has("sasl.mechanism"):
-        raise ConfigError(f"sasl.mechanism is missing: one of {', '.join(names.MECHANISMS)}")
     config = dict(security.given).get("sasl.jaas.config")
+    if not security.has("sasl.mechanism") and MODULES["GSSAPI"] not in (config or ""):  # GSSAPI is Kafka's default
+        raise ConfigError(f"sasl.mechanism is missing: one of {', '.join(names.MECHANISMS)}")
     mechanism = security.mechanism
     has_tokens = security.has(TOKEN_PROVIDER) or security.has(TOKEN_ENDPOINT)
     if mechanism == "OAUTHBEARER" and not has_tokens:
@@ -131,6 +137,8 @@ def _check_login(security: ClientSecurity) -> None:
         raise ConfigError(f"sasl.jaas.config is missing; for {mechanism} it names {MODULES[mechanism]}")
     if config is not None and not variables.has_reference(config):
         _login(security)
+        if mechanism == "GSSAPI" and not variables.has_reference(dict(security.given).get(kerberos.SERVICE_NAME, "")):
+            _kerberos_login(security)
 
 
 def _login(security: ClientSecurity) -> jaas.Login:
@@ -170,6 +178,14 @@ def _bearer(security: ClientSecurity, host: str) -> Conversation:
     answer = yield bearer.encode(security.token()[0], extensions)
     if answer:
         raise AuthenticationFailed(bearer.decode_refusal(answer))
+
+
+def _kerberos_login(security: ClientSecurity) -> kerberos.Login:
+    return kerberos.Login.parse(_login(security).options, security.value(kerberos.SERVICE_NAME))
+
+
+def _gssapi(security: ClientSecurity, host: str) -> Conversation:
+    return kerberos.converse(_kerberos_login(security), host)
 
 
 @functools.lru_cache(maxsize=16)
@@ -222,4 +238,5 @@ _MECHANISMS = {
     "SCRAM-SHA-256": _scram,
     "SCRAM-SHA-512": _scram,
     "OAUTHBEARER": _bearer,
+    "GSSAPI": _gssapi,
 }

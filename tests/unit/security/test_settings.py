@@ -45,6 +45,7 @@ def test_settings_that_have_nothing_to_do_with_security_are_passed_over() -> Non
         ({"sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism must be one of PLAIN, .*OAUTHBEARER"),
         ({"sasl.mechanism": None}, "sasl.mechanism is missing"),
         ({"sasl.jaas.config": None}, "sasl.jaas.config is missing; for PLAIN it names PlainLoginModule"),
+        ({"sasl.mechanism": "GSSAPI"}, "names .*PlainLoginModule; GSSAPI needs Krb5LoginModule"),
         ({"sasl.mechanism": "SCRAM-SHA-256"}, "names .*PlainLoginModule; SCRAM-SHA-256 needs ScramLoginModule"),
         ({"sasl.jaas.config": f'{PLAIN} required username="a";'}, "must give username and password"),
         (
