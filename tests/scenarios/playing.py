@@ -6,6 +6,7 @@ import random
 import pytest
 from _pytest.mark import ParameterSet
 
+from fencepost.lab.kit.target import Target
 from fencepost.lab.scenarios.catalogue import choose
 from fencepost.lab.scenarios.play import Player, Settings
 from fencepost.lab.scenarios.scenario import Scenario
@@ -14,7 +15,8 @@ from fencepost.lab.scenarios.story import Ending, Result
 
 def play(*scenarios: Scenario, bootstrap: str | None = None, seed: int | None = None) -> list[Result]:
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    player = Player(Settings(seed, bootstrap), lambda scenario: lambda item: None, lambda result: None)
+    target = Target() if bootstrap is None else Target({"bootstrap.servers": bootstrap})
+    player = Player(Settings(seed, target), lambda scenario: lambda item: None, lambda result: None)
     return player.play(list(scenarios))
 
 

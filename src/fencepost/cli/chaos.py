@@ -4,12 +4,20 @@ import json
 import random
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from fencepost.cli.options import DIRECTORY, EXISTING_DIRECTORY, check_cluster, check_installed
+from fencepost.cli.options import (
+    DIRECTORY,
+    EXISTING_DIRECTORY,
+    check_installed,
+    check_target,
+    cluster_options,
+    secure_option,
+)
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
@@ -24,13 +32,14 @@ NEEDED = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, type=click.FloatRange(1), help="How long to inject faults.")
 @click.option("--seed", type=click.IntRange(0), help="Repeat the workload and the faults of an earlier run.")
-@click.option("--bootstrap", metavar="HOST:PORT", help="Use this cluster, with client and network faults only.")
+@cluster_options("Use this cluster, with client and network faults only.")
 @click.option(
     "--kafka-lib",
     metavar="DIR",
     type=EXISTING_DIRECTORY,
     help="Start Apache Kafka from the jars in DIR, and kill and pause its broker too.",
 )
+@secure_option
 @click.option("--faults", default="kill,pause,net", show_default=True, help="Kinds of faults, or none.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
@@ -43,8 +52,9 @@ NEEDED = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
 def chaos(
     seconds: float,
     seed: int | None,
-    bootstrap: str | None,
+    cluster: Mapping[str, str] | None,
     kafka_lib: Path | None,
+    secure: bool,
     faults: str,
     as_json: bool,
     history: Path | None,
@@ -59,12 +69,15 @@ def chaos(
     Examples:
       fencepost chaos --seconds 600
       fencepost chaos --faults net,pause --seed 42
+      fencepost chaos --secure --seconds 600
       fencepost chaos --bootstrap localhost:9092
+      fencepost chaos --bootstrap kafka.example.org:9093 --command-config client.properties
       fencepost chaos --kafka-lib .cache/kafka/lib --seconds 300
     """
     from fencepost.lab.chaos.run import Run, Settings, check_only
+    from fencepost.lab.kit.target import Target
 
-    check_cluster(bootstrap, kafka_lib)
+    check_target(cluster, kafka_lib, secure=secure)
     try:
         if check is not None:
             result = check_only(check)
@@ -72,7 +85,7 @@ def chaos(
             check_installed(NEEDED, "chaos")
             chosen = seed if seed is not None else random.SystemRandom().randrange(2**31)
             click.echo(f"seed {chosen}", err=True)
-            settings = Settings(seconds, chosen, _families(faults), history, bootstrap, kafka_lib)
+            settings = Settings(seconds, chosen, _families(faults), history, Target(cluster, kafka_lib, secure))
             display = _Display()
             try:
                 result = Run(settings, display.show).execute()

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from fencepost import __version__
+from fencepost.cli.options import parse_assignments
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 #: Commands in modules of their own, `fencepost.cli.NAME`, which are imported on use; and their line in `-h`.
@@ -109,7 +110,7 @@ def up(
     from fencepost.security.names import Protocol
     from fencepost.security.quick import prepare
 
-    given, users = parse_assignments(assignments), parse_assignments(added, "--add-user")
+    given, users = parse_assignments(assignments), parse_assignments(added, "--add-user", are_secret=True)
     owned_by = Owner(owner, takes_data_along=temporary) if owner is not None else None
     with _data_directory(directory) as path:
         greeting: Callable[[Any], str] = greet
@@ -125,16 +126,6 @@ def up(
         problem = serve(path, settings, host, port, log_level=log_level, owner=owned_by, users=users, greeting=greeting)
     if problem is not None:
         raise click.ClickException(problem)
-
-
-def parse_assignments(assignments: tuple[str, ...], option: str = "--set") -> dict[str, str]:
-    given: dict[str, str] = {}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.strip():
-            raise click.UsageError(f"{option} takes NAME=VALUE, not {assignment!r}")
-        given[name.strip()] = value.strip()
-    return given
 
 
 @contextlib.contextmanager

@@ -4,15 +4,17 @@ import json
 import random
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fencepost.cli.options import EXISTING_DIRECTORY, check_cluster, check_installed
+from fencepost.cli.options import EXISTING_DIRECTORY, check_installed, check_target, cluster_options, secure_option
 from fencepost.errors import FencepostError
 
 if TYPE_CHECKING:
+    from fencepost.lab.kit.target import Target
     from fencepost.lab.scenarios.scenario import Scenario
     from fencepost.lab.scenarios.story import Item, Listener, Result
 
@@ -32,7 +34,9 @@ def scenarios() -> None:
       fencepost scenarios run zombie
       fencepost scenarios run 5 --kafka-lib .cache/kafka/lib     number 5 on three Kafka nodes
       fencepost scenarios run --all --seed 7 --json
+      fencepost scenarios run zombie --secure                    over TLS, with a login
       fencepost scenarios run --all --bootstrap localhost:9092   all that leave the broker alone
+      fencepost scenarios run --all --bootstrap kafka.example.org:9093 --command-config client.properties
     """
 
 
@@ -56,20 +60,22 @@ def ls(as_json: bool) -> None:
 @scenarios.command()
 @click.argument("names", nargs=-1, metavar="NAME...")
 @click.option("--all", "play_all", is_flag=True, help="Play every scenario.")
-@click.option("--bootstrap", metavar="HOST:PORT", help="Use this cluster. Its brokers are not killed or paused.")
+@cluster_options("Use this cluster. Its brokers are not killed or paused.")
 @click.option(
     "--kafka-lib",
     metavar="DIR",
     type=EXISTING_DIRECTORY,
     help="Start Apache Kafka from the jars in DIR, with three nodes for number 5.",
 )
+@secure_option
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random choices.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def run(
     names: tuple[str, ...],
     play_all: bool,
-    bootstrap: str | None,
+    cluster: Mapping[str, str] | None,
     kafka_lib: Path | None,
+    secure: bool,
     seed: int | None,
     as_json: bool,
 ) -> None:
@@ -77,11 +83,12 @@ def run(
 
     Without --bootstrap or --kafka-lib a fencepost broker is started, with temporary data.
     """
+    from fencepost.lab.kit.target import Target
     from fencepost.lab.scenarios.catalogue import choose
     from fencepost.lab.scenarios.catalogue import scenarios as known
     from fencepost.lab.scenarios.play import Player, Settings
 
-    check_cluster(bootstrap, kafka_lib)
+    check_target(cluster, kafka_lib, secure=secure)
     if play_all == bool(names):
         raise click.UsageError("give the scenarios' names, or --all")
     check_installed(NEEDED, "shop")
@@ -90,8 +97,8 @@ def run(
     before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         chosen = known() if play_all else choose(names)
-        settings = Settings(chosen_seed, bootstrap, kafka_lib.absolute() if kafka_lib else None)
-        results = Player(settings, display.start, display.end).play(chosen)
+        target = Target(cluster, kafka_lib, secure)
+        results = Player(Settings(chosen_seed, target), display.start, display.end).play(chosen)
     except FencepostError as error:
         raise click.ClickException(str(error)) from None
     finally:
@@ -100,7 +107,7 @@ def run(
     if as_json:
         print(json.dumps({"seed": chosen_seed, "scenarios": [result.as_dict() for result in results]}, indent=2))
     else:
-        display.sum_up(results, chosen_seed)
+        display.sum_up(results, chosen_seed, target)
     sys.exit(1 if any(result.failed for result in results) else 0)
 
 
@@ -128,7 +135,7 @@ class _Silent:
 
     def end(self, result: "Result") -> None: ...
 
-    def sum_up(self, results: "list[Result]", seed: int) -> None: ...
+    def sum_up(self, results: "list[Result]", seed: int, target: "Target") -> None: ...
 
 
 class _Display(_Silent):
@@ -169,14 +176,15 @@ class _Display(_Silent):
         mark, style = ENDINGS[result.ending.value], STYLES[result.ending.value]
         self._print(f" {mark} {result.name}: {words} ({result.seconds:.1f} s)\n", style)
 
-    def sum_up(self, results: "list[Result]", seed: int) -> None:
+    def sum_up(self, results: "list[Result]", seed: int, target: "Target") -> None:
         counts: dict[str, int] = {}
         for result in results:
             counts[result.ending.value] = counts.get(result.ending.value, 0) + 1
         self._print(", ".join(f"{count} {ending}" for ending, count in counts.items()) + f"; seed {seed}", "bold")
         for result in results:
             if result.failed:
-                self._print(f" ✗ {result.name}  run it again: fencepost scenarios run {result.name} --seed {seed}")
+                words = " ".join([result.name, f"--seed {seed}", *target.words])
+                self._print(f" ✗ {result.name}  run it again: fencepost scenarios run {words}")
 
     def _print(self, text: str, style: Any = None) -> None:
         from rich.text import Text

@@ -4,12 +4,12 @@ import contextlib
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
-from fencepost.cli.options import DIRECTORY
+from fencepost.cli.options import DIRECTORY, check_secure, cluster_options
 
 DEFAULT_DATA = Path("fencepost-shop")
 INTERRUPTED = 130
@@ -23,7 +23,8 @@ _number_option = functools.partial(click.option, show_default=True, type=click.I
     type=click.IntRange(0),
     help="Total purchases in the topic, including those already there.",
 )
-@click.option("--bootstrap", metavar="HOST:PORT", help="Use this Kafka cluster instead of starting a broker.")
+@cluster_options("Use this Kafka cluster instead of starting a broker.")
+@click.option("--secure", is_flag=True, help="Start the broker with TLS and a login (SASL_SSL with SCRAM).")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option(
     "--data",
@@ -41,7 +42,8 @@ _number_option = functools.partial(click.option, show_default=True, type=click.I
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the broker; default: a free one.")
 def shop(
     purchases: int,
-    bootstrap: str | None,
+    cluster: Mapping[str, str] | None,
+    secure: bool,
     master: str,
     data: Path,
     checkpoint: Path | None,
@@ -63,12 +65,15 @@ def shop(
       fencepost shop                                 200,000 purchases
       fencepost shop --purchases 300000              100,000 more
       fencepost shop --follow                        purchases keep coming, until Ctrl-C
+      fencepost shop --secure                        the same over TLS, with a login
       fencepost shop --bootstrap localhost:9092      on any Kafka cluster
+      fencepost shop --bootstrap kafka.example.org:9093 --command-config client.properties
       fencepost shop --master spark://host:7077      on any Spark cluster
     """
     from fencepost.errors import FencepostError
 
     data = data.absolute()
+    check_secure(cluster, secure=secure)
     try:
         from fencepost.shop.display import Display
         from fencepost.shop.run import ShopPlan, run
@@ -76,12 +81,14 @@ def shop(
         raise click.ClickException(f"{error.name} is not installed: pip install 'fencepost[shop]'") from None
     show = Display()
     try:
-        with _cluster(bootstrap, data, port) as address:
-            where = f"Kafka at {address}" if bootstrap else f"broker at {address}, data in {data}"
+        with _cluster(cluster, data, port, secure=secure) as kafka:
+            address, protocol = kafka["bootstrap.servers"], kafka.get("security.protocol", "PLAINTEXT")
+            secured = "" if protocol == "PLAINTEXT" else f" over {protocol}"
+            where = f"Kafka at {address}{secured}" if cluster else f"broker at {address}{secured}, data in {data}"
             show.say(f"{where}, Spark on {master}")
             plan = ShopPlan(
-                bootstrap=address,
-                checkpoint=(checkpoint or data / "checkpoints" / _slug(bootstrap or "own")).absolute(),
+                kafka=kafka,
+                checkpoint=(checkpoint or data / "checkpoints" / _slug(address if cluster else "own")).absolute(),
                 log_file=data / "spark.log",
                 purchases=purchases,
                 master=master,
@@ -102,14 +109,15 @@ def shop(
 
 
 @contextlib.contextmanager
-def _cluster(bootstrap: str | None, data: Path, port: int) -> Iterator[str]:
-    if bootstrap is not None:
-        yield bootstrap
+def _cluster(cluster: Mapping[str, str] | None, data: Path, port: int, *, secure: bool) -> Iterator[Mapping[str, str]]:
+    """Kafka's settings for a client of the given cluster, or of a broker that runs meanwhile."""
+    if cluster is not None:
+        yield cluster
         return
     from fencepost.embedded import Broker
 
-    with Broker(data / "broker", port=port) as broker:
-        yield broker.bootstrap_servers
+    with Broker(data / "broker", port=port, security="SASL_SSL" if secure else None) as broker:
+        yield broker.client_config("java")
 
 
 def _slug(bootstrap: str) -> str:

@@ -6,9 +6,12 @@
 import json
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
+
+from fencepost.cli.options import cluster_options
 
 if TYPE_CHECKING:
     from fencepost.shop.verify import Report
@@ -19,7 +22,7 @@ SHOWN = 5
 
 
 @click.command()
-@click.option("--bootstrap", default="localhost:9092", show_default=True, metavar="HOST:PORT", help="The cluster.")
+@cluster_options("The cluster.", default="localhost:9092")
 @click.option("--group", default="shop", show_default=True, help="The pipeline's consumer group.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per check.")
 @click.option("--watch", is_flag=True, help="Check every second while the pipeline runs, until Ctrl-C or a problem.")
@@ -31,19 +34,27 @@ SHOWN = 5
     metavar="SECONDS",
     help="How long an invoice may lack its shipment. A commit reaches one partition after the other.",
 )
-def verify(bootstrap: str, group: str, as_json: bool, watch: bool, patience: float) -> None:
+def verify(cluster: Mapping[str, str], group: str, as_json: bool, watch: bool, patience: float) -> None:
     """Check that every purchase has exactly one invoice and one shipment, and that there is nothing else.
 
     Reads all topics like any consumer, with confluent-kafka. Also checks the contents, that every bad purchase has its
     dead letter, and that the committed offsets match the processed purchases.
 
     With --watch an unprocessed purchase is not a problem, but an invoice without its shipment is.
+
+    \b
+    Examples:
+      fencepost verify --bootstrap localhost:9092
+      fencepost verify --bootstrap kafka.example.org:9093 --command-config client.properties
     """
+    from fencepost.client.cluster import Cluster
     from fencepost.errors import FencepostError
     from fencepost.shop.verify import Verifier
 
     try:
-        with Verifier(bootstrap, group) as verifier:
+        with Cluster(cluster) as ours:
+            ours.any()  # if this fails, our error says what to change; librdkafka would try for a while
+        with Verifier(cluster, group) as verifier:
             report = verifier.look(is_final=not watch, patience_s=patience)
             while watch and report.is_right:
                 _print(report, as_json=as_json, watching=True)

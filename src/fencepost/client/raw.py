@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from fencepost.client.connection import MAX_ANSWER_BYTES, Channel, Pending
+from fencepost.client.connection import MAX_ANSWER_BYTES, PLAINTEXT, Channel, Pending
 from fencepost.client.fields import by_topic, producer_fields
 from fencepost.client.offsets import EARLIEST, LIST_OFFSETS
 from fencepost.client.registration import (
@@ -28,6 +28,7 @@ from fencepost.client.registration import (
 from fencepost.client.retry import COORDINATOR_MOVED, LEADER_MOVED, known_code
 from fencepost.client.transaction import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
+from fencepost.security.settings import ClientSecurity
 from fencepost.wire import messages
 from fencepost.wire.batch import HEADER_BYTES, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader, read_header
 from fencepost.wire.codec import Message
@@ -57,8 +58,15 @@ T = TypeVar("T")
 
 
 class RawConnection(Channel):
-    def __init__(self, address: tuple[str, int], *, timeout_s: float = 15.0, client_id: str = "raw") -> None:
-        super().__init__(Address(*address), client_id, timeout_s, timeout_s)
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        timeout_s: float = 15.0,
+        client_id: str = "raw",
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
+        super().__init__(Address(*address), client_id, timeout_s, timeout_s, security)
 
     @property
     def socket(self) -> socket.socket:

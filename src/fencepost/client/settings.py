@@ -45,6 +45,7 @@ class ClientSettings:
         )
 
 
+#: Under which name Kafka has a field.
 _NUMBERS = {
     "socket.connection.setup.timeout.ms": "connect_timeout_ms",
     "request.timeout.ms": "request_timeout_ms",
@@ -52,6 +53,8 @@ _NUMBERS = {
     "retry.backoff.ms": "retry_backoff_ms",
     "retry.backoff.max.ms": "retry_backoff_max_ms",
 }
+#: The settings that are read, beside those of TLS and SASL.
+NAMES = ("bootstrap.servers", "client.id", *_NUMBERS)
 
 
 def parse_address(word: str) -> Address:

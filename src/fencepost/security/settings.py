@@ -65,6 +65,13 @@ class ClientSecurity:
         paths = [self.value(name) for name in ("ssl.truststore.location", "ssl.keystore.location")]
         return _tls(self, tuple(stores.stamp(path) for path in paths))
 
+    def check(self) -> None:
+        """Read all that a connection will need: files, and what references stand for. Raises ConfigError."""
+        if self.protocol.uses_tls:
+            self.tls()
+        if self.protocol.uses_sasl and self.has("sasl.jaas.config"):
+            _login(self)
+
     def user_and_password(self) -> tuple[str, str]:
         """Of PLAIN and SCRAM."""
         options = _login(self).options

@@ -23,6 +23,11 @@ def spelled(bootstrap: str, security: ClientSecurity, client: str) -> dict[str, 
     return {name: bootstrap, **(spell(security) if security.protocol != "PLAINTEXT" else {})}
 
 
+def respelled(settings: Mapping[str, object], client: str) -> dict[str, Any]:
+    """The same from Kafka's settings, `bootstrap.servers` among them. Those that are not for security are left out."""
+    return spelled(str(settings["bootstrap.servers"]), ClientSecurity.parse(settings), client)
+
+
 def java(security: ClientSecurity) -> dict[str, Any]:
     return dict(security.given)
 

@@ -110,18 +110,21 @@ def shop_with_totals(purchases: "DataFrame", state: "State") -> "DataFrame":
 
 def start(
     spark: "SparkSession",
-    bootstrap_servers: str,
+    kafka: Mapping[str, str],
     checkpoint: str,
     *,
     trigger: Mapping[str, object],
     purchases_per_batch: int,
 ) -> "StreamingQuery":
-    """Start the pipeline where the last run ended: one Kafka transaction per micro-batch."""
+    """Start the pipeline where the last run ended: one Kafka transaction per micro-batch.
+
+    `kafka` are the settings of a client, by Kafka's names. The sink takes them from the source.
+    """
     from fencepost.spark import write_stream
 
     purchases = (
         spark.readStream.format("fencepost")
-        .option("kafka.bootstrap.servers", bootstrap_servers)
+        .options(**{f"kafka.{name}": value for name, value in kafka.items()})
         .option("subscribe", PURCHASES)
         .option("kafka.group.id", PIPELINE)
         .option("startingOffsets", "committed")
@@ -133,7 +136,6 @@ def start(
         purchases,
         transform=shop_with_totals,
         pipeline=PIPELINE,
-        bootstrap_servers=bootstrap_servers,
         checkpoint=checkpoint,
         trigger=trigger,
     )

@@ -8,8 +8,8 @@ cleanly, the second at once.
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ class ShopFailed(FencepostError):
 class ShopPlan:
     """What to do, and where."""
 
-    bootstrap: str
+    kafka: Mapping[str, str] = field(repr=False)  #: the settings of a client, by Kafka's names
     checkpoint: Path
     log_file: Path
     purchases: int = 200_000
@@ -60,7 +60,7 @@ def run(plan: ShopPlan, display: Display) -> Report:
     Raises KeyboardInterrupt after Ctrl-C, when everything has been stopped. The next run continues.
     """
     figures = Figures(wanted=plan.purchases, phase="starting")
-    with Interrupts() as interrupts, Cluster(plan.bootstrap) as cluster, display.watching(figures):
+    with Interrupts() as interrupts, Cluster(plan.kafka) as cluster, display.watching(figures):
         create_topics(cluster, {name: NewTopic(plan.partitions) for name in TOPICS})
         writing = _Writing(plan, figures)
         with _spark(plan, figures, writing, interrupts) as spark:
@@ -70,7 +70,7 @@ def run(plan: ShopPlan, display: Display) -> Report:
         if interrupts.have_come and not plan.follow_per_second:
             raise KeyboardInterrupt
         figures.phase = "verifying"
-        with Verifier(plan.bootstrap) as verifier:
+        with Verifier(plan.kafka) as verifier:
             report = verifier.look(is_final=True)
     display.table(rows_of(report, figures))
     return report
@@ -87,7 +87,7 @@ class _Writing(threading.Thread):
         self._plan = plan
         self._figures = figures
         self._per_second = per_second
-        self._cluster = Cluster(plan.bootstrap)
+        self._cluster = Cluster(plan.kafka)
         self._writer = PurchaseWriter(self._cluster)
         self._error: Exception | None = None
 
@@ -181,7 +181,7 @@ def _process(plan: ShopPlan, spark: "SparkSession", figures: Figures, interrupts
     with contextlib.ExitStack() as listening, _explained(plan):
         listening.callback(subscribe(on_transaction))
         trigger = {"processingTime": "1 second"} if plan.follow_per_second else {"availableNow": True}
-        query = start(spark, plan.bootstrap, str(plan.checkpoint), trigger=trigger, purchases_per_batch=plan.batch)
+        query = start(spark, plan.kafka, str(plan.checkpoint), trigger=trigger, purchases_per_batch=plan.batch)
         try:
             if plan.follow_per_second:
                 _follow(plan, query, figures, interrupts)

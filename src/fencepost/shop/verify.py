@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from fencepost.errors import FencepostError
+from fencepost.security.spellings import respelled
 from fencepost.shop import CUSTOMERS, DEAD_LETTERS, INVOICES, PIPELINE, PRODUCTS, PURCHASES, SHIPMENTS
 from fencepost.shop.books import PASSING, Books, Found, Problem, Where
 
@@ -86,12 +87,14 @@ class Report:
 class Verifier:
     """Checks a cluster, any number of times. Nothing is read twice.
 
-    with Verifier("localhost:9092") as verifier:
+    with Verifier({"bootstrap.servers": "localhost:9092"}) as verifier:
         report = verifier.look(is_final=True)
     """
 
-    def __init__(self, bootstrap_servers: str, group: str = PIPELINE) -> None:
-        self._bootstrap = bootstrap_servers
+    def __init__(self, kafka: Mapping[str, str], group: str = PIPELINE) -> None:
+        """`kafka` are the settings of a client, by Kafka's names."""
+        self._bootstrap = kafka["bootstrap.servers"]
+        self._confluent = respelled(kafka, "confluent")
         self._group = group
         self._books = Books()
         self._looks = 0
@@ -101,7 +104,7 @@ class Verifier:
             from confluent_kafka.admin import AdminClient
         except ImportError as error:
             raise CannotVerify(f"confluent-kafka is not installed ({error}): pip install 'fencepost[shop]'") from None
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=_silent)
+        self._admin = AdminClient({**self._confluent, "log_level": 0}, logger=_silent)
 
     def __enter__(self) -> Self:
         return self
@@ -204,7 +207,7 @@ class Verifier:
         places = [(name, partition) for name in names for partition in partitions.get(name, ())]
         reader = self._readers.get(names)
         if reader is None:
-            reader = self._readers[names] = _Reader(self._bootstrap, self._books)
+            reader = self._readers[names] = _Reader(self._confluent, self._books)
         reader.assign(places)
         ends = self._ends(places)
         reader.read_to(ends)
@@ -214,12 +217,12 @@ class Verifier:
 class _Reader:
     """A consumer that reads topics from the beginning and enters the records into the books."""
 
-    def __init__(self, bootstrap_servers: str, books: Books) -> None:
+    def __init__(self, settings: Mapping[str, Any], books: Books) -> None:
         from confluent_kafka import Consumer
 
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **settings,
                 "group.id": "fencepost-verify",  # has to be there; nothing is joined or committed
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,

@@ -28,7 +28,8 @@ class ClientProcess(Child):
         name = f"{spec.name}.{spec.incarnation}"
         super().__init__(Path(spec.history) / f"{name}.err", name, logs_output=True)
         self.started_s = time.monotonic()
-        self.start([sys.executable, "-P", "-m", "fencepost.lab.chaos.clients.main", json.dumps(asdict(spec))])
+        self.start([sys.executable, "-P", "-m", "fencepost.lab.chaos.clients.main"])
+        self.send(json.dumps(asdict(spec)) + "\n")
 
 
 class Crew:

@@ -1,8 +1,8 @@
 """A proxy between clients and brokers. It cuts, delays, holds back and loses frames, but never changes a record.
 
 It has one listener for each broker, and puts its own addresses into the answers that name brokers (Metadata,
-FindCoordinator, DescribeCluster). So brokers need no setting, and any cluster with PLAINTEXT will do. The client id in
-its requests tells whose a connection is.
+FindCoordinator, DescribeCluster). So brokers need no setting, and any cluster will do: TLS ends at the proxy, and
+begins again behind it (`passage`). The client id in its requests tells whose a connection is.
 
 Invariants: frames of one direction keep their order. What a client has sent is delivered even if it has hung up: a real
 network may hold a request back until its sender has been replaced, and that is the case worth testing.
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from fencepost.errors import FencepostError, Malformed
+from fencepost.lab.chaos.passage import HOST, Passage
+from fencepost.security.settings import ClientSecurity
 from fencepost.wire import frame, messages
 from fencepost.wire.terms import Address
 
@@ -41,12 +43,14 @@ class Weather:
 
 
 FAIR = Weather()
+IN_THE_CLEAR = Passage(ClientSecurity())
 
 
 class Network:
     """All ways from clients to brokers. Runs in its own thread. Every method may be called from any thread."""
 
-    def __init__(self, seed: str = "", tamper: Tamper | None = None) -> None:
+    def __init__(self, seed: str = "", tamper: Tamper | None = None, passage: Passage = IN_THE_CLEAR) -> None:
+        self.passage = passage
         self._rng = random.Random(seed)
         self.tamper = tamper
         self.weather = FAIR
@@ -95,9 +99,9 @@ class Network:
                 finally:
                     self._connections.discard(connection)
 
-            server = await asyncio.start_server(connected, "127.0.0.1", 0)
+            server = await asyncio.start_server(connected, HOST, 0, ssl=self.passage.accepts)
             self._servers.append(server)
-            self._ways[broker] = Address("127.0.0.1", server.sockets[0].getsockname()[1])
+            self._ways[broker] = Address(HOST, server.sockets[0].getsockname()[1])
         return self._ways[broker]
 
     async def pass_on(self) -> None:
@@ -151,7 +155,7 @@ class _Connection:
     async def run(self) -> None:
         try:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, Malformed):
-                broker_reader, self._broker_writer = await asyncio.open_connection(*self._broker)
+                broker_reader, self._broker_writer = await self._connect()
                 requests: asyncio.Queue[bytes | None] = asyncio.Queue(FRAMES_WAITING_MAX)
                 answering = asyncio.create_task(self._answer(broker_reader))
                 delivering = asyncio.create_task(self._deliver(requests, self._broker_writer))
@@ -165,6 +169,11 @@ class _Connection:
                     answering.cancel()
         finally:
             self.cut()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        context = self._network.passage.connects
+        host = self._broker.host if context is not None else None
+        return await asyncio.open_connection(*self._broker, ssl=context, server_hostname=host)
 
     def cut(self) -> None:
         for writer in (self._client_writer, self._broker_writer):

@@ -7,7 +7,7 @@ instant at which they meet.
 
 import enum
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: A quarter of the time there is no fault, so that normal work and recovery are tested as well.
 QUIET_SHARE = 0.25
@@ -83,12 +83,12 @@ class Role(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """All that a client's process has to know. Passed as JSON."""
+    """All that a client's process has to know. Passed as JSON, on its standard input: it may hold a password."""
 
     name: str
     role: Role
     seed: str
-    bootstrap: str
+    kafka: dict[str, str] = field(repr=False)  #: how to connect, by Kafka's names
     history: str  #: directory
     incarnation: int
     prefix: str  #: of topics, groups and transactional ids, so that runs on one cluster do not meet
@@ -190,7 +190,7 @@ def _may_be_long(fault: Fault) -> bool:
     return fault in (Fault.PAUSE_BROKER, Fault.PAUSE_CLIENTS, Fault.ZOMBIES, Fault.HOLD, Fault.PARTITION)
 
 
-def clients(seed: int, bootstrap: str, history: str, prefix: str) -> list[ClientSpec]:
+def clients(seed: int, kafka: dict[str, str], history: str, prefix: str) -> list[ClientSpec]:
     """The first incarnation of each client."""
     topics = {prefix + name: partitions for name, partitions in TOPICS.items()}
     with_groups = [name for name, role, _ in CLIENTS if role in (Role.SHARED_PRODUCER, Role.BY_HAND)]
@@ -199,7 +199,7 @@ def clients(seed: int, bootstrap: str, history: str, prefix: str) -> list[Client
             name=name,
             role=role,
             seed=f"{seed}/{name}",
-            bootstrap=bootstrap,
+            kafka=kafka,
             history=history,
             incarnation=1,
             prefix=prefix,

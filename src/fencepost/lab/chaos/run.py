@@ -10,7 +10,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fencepost.client import Cluster
@@ -22,19 +22,19 @@ from fencepost.lab.chaos.facts import read_history
 from fencepost.lab.chaos.history import Function, Recorder, Status, load
 from fencepost.lab.chaos.nemesis import Nemesis
 from fencepost.lab.chaos.network import FAIR, Network, Tamper
+from fencepost.lab.chaos.passage import Passage
 from fencepost.lab.chaos.plan import ClientSpec, Family, Role, Step
 from fencepost.lab.chaos.report import Counts, Result
 from fencepost.lab.chaos.tally import Tally
-from fencepost.lab.kit.java import Jars
-from fencepost.lab.kit.kafka import ApacheKafka
 from fencepost.lab.kit.servers import (
     KAFKA_SMALL_SEGMENTS,
     LAB_SETTINGS,
     OUR_SMALL_SEGMENTS,
-    Elsewhere,
     Ours,
     Server,
 )
+from fencepost.lab.kit.target import Target
+from fencepost.security.spellings import spelled
 
 TICK_S = 0.2
 RECOVERY_TIMEOUT_S = 45.0
@@ -61,19 +61,14 @@ class Settings:
     seed: int = 0
     families: frozenset[Family] = frozenset(Family)
     history: Path | None = None
-    bootstrap: str | None = None
-    kafka_library: Path | None = None
+    target: Target = field(default_factory=Target)
 
     @property
     def command(self) -> str:
         words = ["fencepost chaos", f"--seed {self.seed}", f"--seconds {self.seconds:g}"]
         if self.families != frozenset(Family):
             words.append(f"--faults {','.join(sorted(self.families)) or 'none'}")
-        if self.bootstrap:
-            words.append(f"--bootstrap {self.bootstrap}")
-        if self.kafka_library:
-            words.append(f"--kafka-lib {self.kafka_library}")
-        return " ".join(words)
+        return " ".join([*words, *self.target.words])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ class Run:
         settings: Settings,
         show: Callable[[Progress], None] = lambda _: None,
         *,
-        ours: Callable[[Path, Mapping[str, str]], Ours] = Ours,
+        ours: Callable[[Path, Mapping[str, str]], Ours] | None = None,
         tamper: Tamper | None = None,
         change_spec: Callable[[ClientSpec], ClientSpec] = lambda spec: spec,
     ) -> None:
@@ -109,8 +104,9 @@ class Run:
         if any(self._directory.iterdir()):
             raise RunFailed(f"{self._directory} is not empty: a history needs a directory of its own")
         self._target = self._make_target(ours, self._directory / "broker")
-        self._network = Network(f"{settings.seed}/network", tamper)
-        self._prefix = f"chaos-{uuid.uuid4().hex[:8]}-" if settings.bootstrap else ""
+        passage = Passage.to(self._target.security, self._directory / "network")
+        self._network = Network(f"{settings.seed}/network", tamper, passage)
+        self._prefix = "" if self._target.is_ours_to_harm else f"chaos-{uuid.uuid4().hex[:8]}-"
         self._change_spec = change_spec
         self._recorder = Recorder(self._directory, "run")
         self._tally = Tally(self._directory)
@@ -128,7 +124,8 @@ class Run:
             try:
                 self._target.start()
                 way = self._network.way_to(self._target.address)
-                specs = plan.clients(self._settings.seed, str(way), str(self._directory), self._prefix)
+                kafka = spelled(str(way), self._network.passage.clients, "java")
+                specs = plan.clients(self._settings.seed, kafka, str(self._directory), self._prefix)
                 self._specs = [self._change_spec(spec) for spec in specs]
                 self._create_topics()
                 self._crew = Crew(self._specs)
@@ -203,9 +200,8 @@ class Run:
 
     def _drain(self) -> None:
         self._phase = "draining"
-        spec = replace(
-            self._specs[0], name="drain", role=Role.DRAIN, bootstrap=str(self._target.address), incarnation=1
-        )
+        kafka = self._target.client_config("java")
+        spec = replace(self._specs[0], name="drain", role=Role.DRAIN, kafka=kafka, incarnation=1)
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
         with ClientProcess(spec) as drain:
             while drain.is_running:
@@ -241,13 +237,13 @@ class Run:
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def _make_target(self, ours: Callable[[Path, Mapping[str, str]], Ours], home: Path) -> Server:
-        if self._settings.bootstrap:
-            return Elsewhere(self._settings.bootstrap)
-        if self._settings.kafka_library:
-            jars = Jars(self._settings.kafka_library.resolve())
-            return ApacheKafka(jars, home, {**LAB_SETTINGS, **KAFKA_SMALL_SEGMENTS})
-        return ours(home, {**LAB_SETTINGS, **OUR_SMALL_SEGMENTS})
+    def _make_target(self, ours: Callable[[Path, Mapping[str, str]], Ours] | None, home: Path) -> Server:
+        chosen = self._settings.target
+        if chosen.cluster is not None:
+            return chosen.elsewhere()
+        if chosen.kafka_library is not None:
+            return chosen.kafka(home, {**LAB_SETTINGS, **KAFKA_SMALL_SEGMENTS})
+        return (ours or chosen.ours)(home, {**LAB_SETTINGS, **OUR_SMALL_SEGMENTS})
 
     def _topics(self) -> dict[str, NewTopic]:
         spec = self._specs[0]
@@ -258,13 +254,13 @@ class Run:
         }
 
     def _create_topics(self) -> None:
-        with Cluster(str(self._target.address)) as cluster:
+        with Cluster(self._target.client_config("java")) as cluster:
             create_topics(cluster, self._topics())
 
     def _delete_topics(self) -> None:
         """On a cluster that is not ours only groups and transactional ids are left behind."""
         if not self._target.is_ours_to_harm:
-            with Cluster(str(self._target.address)) as cluster:
+            with Cluster(self._target.client_config("java")) as cluster:
                 delete_topics(cluster, [*self._topics(), self._specs[0].churned])
 
     def _look_at_the_log(self) -> None:

@@ -139,13 +139,13 @@ def _secured(quick: Quick, listeners: str) -> dict[str, str]:
 
 
 class KafkaCluster(Server):
-    """Three nodes. Its address is the first running node's."""
+    """Three nodes. Its address is the first running node's. With `security` rights are checked as well."""
 
     name = "Apache Kafka, three nodes"
 
     def __init__(self, jars: Jars, home: Path, *, security: Protocol | None = None) -> None:
         controllers = dict(zip(NODES, free_ports(len(NODES)), strict=True))
-        settings = {**THREE_REPLICAS, **LAB_SETTINGS}
+        settings = {**THREE_REPLICAS, **LAB_SETTINGS, **(AUTHORIZER if security is not None else {})}
         quick = prepare(home / "security", security, HOST) if security is not None else None
         self.nodes = {
             number: ApacheKafka(

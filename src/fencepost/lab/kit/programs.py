@@ -1,7 +1,8 @@
 """Programs of ours that are killed and paused. They report their progress in JSON lines.
 
 A program that reaches the point where it must stop says so and waits for a line on its standard input. So the parent
-knows exactly where it is killed. Invariant: no program outlives its `Program`.
+knows exactly where it is killed. Its plan is the first line of its standard input: a plan may hold a password, and
+everybody on the machine can read a command line. Invariant: no program outlives its `Program`.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ TIMEOUT_S = 60.0
 
 
 class Program(Child):
-    """One process: `python -m module json`."""
+    """One process: `python -m module`, which calls `read_plan`."""
 
     def __init__(
         self, name: str, module: str, plan: Any, home: Path, variables: Mapping[str, str] | None = None
@@ -27,7 +28,8 @@ class Program(Child):
         """`plan` is a dataclass."""
         super().__init__(home / f"{name.replace(' ', '-')}.err", name, on_line=self._keep)
         self.events: list[dict[str, Any]] = []
-        self.start([sys.executable, "-P", "-m", module, json.dumps(asdict(plan))], variables, home)
+        self.start([sys.executable, "-P", "-m", module], variables, home)
+        self.send(json.dumps(asdict(plan)) + "\n")
 
     def wait_for(
         self, event: str, fits: Callable[[dict[str, Any]], bool] = lambda event: True, timeout_s: float = TIMEOUT_S
@@ -64,6 +66,12 @@ class Program(Child):
             said = json.loads(line)
             if isinstance(said, dict) and "event" in said:
                 self.events.append(said)
+
+
+def read_plan() -> dict[str, Any]:
+    """In a program: the fields of its plan."""
+    found: dict[str, Any] = json.loads(sys.stdin.readline())
+    return found
 
 
 def say(event: str, **more: Any) -> None:

@@ -85,7 +85,8 @@ class Brokers:
     def new_client(self, address: Address) -> RawClient:
         """A connection that is not shared."""
         settings = self._cluster.settings
-        return RawClient(address, timeout_s=settings.request_timeout_ms / 1000, client_id=settings.client_id)
+        timeout_s = settings.request_timeout_ms / 1000
+        return RawClient(address, timeout_s=timeout_s, client_id=settings.client_id, security=settings.security)
 
 
 class Sent:

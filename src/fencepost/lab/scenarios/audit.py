@@ -38,7 +38,7 @@ class Shop:
     def plan(self, stage: Stage, **more: Any) -> Plan:
         """For the program that turns purchases into invoices and shipments."""
         topics = self.purchases, self.invoices, self.shipments
-        return Plan(stage.bootstrap, *topics, self.group, transactional_id=stage.name("shop"), **more)
+        return Plan(stage.kafka, *topics, self.group, transactional_id=stage.name("shop"), **more)
 
     def outputs(self, stage: Stage) -> list[TopicPartition]:
         return partitions_of(stage.cluster, [self.invoices, self.shipments])

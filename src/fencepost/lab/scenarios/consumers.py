@@ -77,7 +77,7 @@ def downstream_dies(stage: Stage) -> None:
     stage.show_readers(topic)
     expected = [*first, *second]
     stop = stage.random.randint(1, len(expected) - 2)
-    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage), stop)
+    plan = downstream.Plan(stage.kafka, topic, group, _session_ms(stage), stop)
     stage.tell(f"Accounting reads {stop} invoices and commits each, reads one more. kill -9.")
     accounting = stage.program("accounting", "downstream", plan)
     accounting.wait_for("at")
@@ -111,7 +111,7 @@ def two_consumers(stage: Stage) -> None:
     partitions = 2 * stage.random.randint(1, 2)
     (topic,) = stage.topics(INVOICES, partitions=partitions)
     group = stage.name("accounting")
-    plan = downstream.Plan(stage.bootstrap, topic, group, _session_ms(stage))
+    plan = downstream.Plan(stage.kafka, topic, group, _session_ms(stage))
     stage.tell(f"Two members of one group read {partitions} partitions of {INVOICES}.")
     members = [stage.program(name, "downstream", plan) for name in ("Anna", "Ben")]
     each = partitions // 2

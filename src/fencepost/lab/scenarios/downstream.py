@@ -1,20 +1,20 @@
 """A reader of invoices, to be killed: a member of a group, read_committed, that commits after each record.
 
-Runs as a process of its own (`python -m fencepost.lab.scenarios.downstream PLAN`) until it is ended.
+Runs as a process of its own (`python -m fencepost.lab.scenarios.downstream`) until it is ended.
 """
 
-import json
 import sys
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.lab.kit.programs import say, wait_here
+from fencepost.lab.kit.programs import read_plan, say, wait_here
 from fencepost.lab.scenarios.readers import silent
+from fencepost.security.spellings import respelled
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    bootstrap: str
+    kafka: dict[str, str]  #: the settings of a client, by Kafka's names
     topic: str
     group: str
     session_ms: int
@@ -24,10 +24,10 @@ class Plan:
 def main() -> int:
     from confluent_kafka import Consumer, TopicPartition
 
-    plan = Plan(**json.loads(sys.argv[1]))
+    plan = Plan(**read_plan())
     consumer = Consumer(
         {
-            "bootstrap.servers": plan.bootstrap,
+            **respelled(plan.kafka, "confluent"),
             "group.id": plan.group,
             "session.timeout.ms": plan.session_ms,
             "heartbeat.interval.ms": plan.session_ms // 5,

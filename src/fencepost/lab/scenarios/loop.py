@@ -1,6 +1,6 @@
 """A program to be killed: consumes a purchase, sends an invoice and a shipment, commits the offset.
 
-Runs as a separate process (`python -m fencepost.lab.scenarios.loop PLAN`) with confluent-kafka, in two modes. With
+Runs as a separate process (`python -m fencepost.lab.scenarios.loop`) with confluent-kafka, in two modes. With
 idempotence alone the offset is committed after the sends. With transactions all three are one. It ends when it has
 processed all purchases that were there at its start. Exit status FENCED: a successor has taken over.
 """
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED
-from fencepost.lab.kit.programs import say, wait_here
+from fencepost.lab.kit.programs import read_plan, say, wait_here
 from fencepost.lab.scenarios.readers import silent
+from fencepost.security.spellings import respelled
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
 
 FENCED = 3
@@ -39,7 +40,7 @@ class Point(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    bootstrap: str
+    kafka: dict[str, str]  #: the settings of a client, by Kafka's names
     purchases: str
     invoices: str
     shipments: str
@@ -58,7 +59,7 @@ class Loop:
         self._plan = plan
         self._passed = 0
         common = {
-            "bootstrap.servers": plan.bootstrap,
+            **respelled(plan.kafka, "confluent"),
             "reconnect.backoff.max.ms": 500,
             "retry.backoff.ms": 50,
             # After a re-bootstrap librdkafka 2.16 waits for ever for a group coordinator that it has forgotten.
@@ -173,7 +174,7 @@ class Loop:
 def main() -> int:
     from confluent_kafka import KafkaException
 
-    loop = Loop(Plan(**json.loads(sys.argv[1])))
+    loop = Loop(Plan(**read_plan()))
     try:
         say("done", handled=loop.run())
     except KafkaException as error:

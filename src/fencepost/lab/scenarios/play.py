@@ -11,13 +11,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fencepost.errors import FencepostError
-from fencepost.lab.kit.java import Jars
-from fencepost.lab.kit.kafka import ApacheKafka, KafkaCluster
-from fencepost.lab.kit.servers import LAB_SETTINGS, OUR_SMALL_SEGMENTS, Elsewhere, Ours, Server
+from fencepost.lab.kit.kafka import ApacheKafka
+from fencepost.lab.kit.servers import LAB_SETTINGS, OUR_SMALL_SEGMENTS, Server
+from fencepost.lab.kit.target import Target
 from fencepost.lab.scenarios.scenario import Needs, Play, Scenario
 from fencepost.lab.scenarios.stage import Stage
 from fencepost.lab.scenarios.story import Ending, Listener, Result, Story
@@ -28,8 +28,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Settings:
     seed: int
-    bootstrap: str | None = None  #: somebody else's broker
-    kafka_lib: Path | None = None  #: the jars of Apache Kafka
+    target: Target = field(default_factory=Target)
 
 
 OnStart = Callable[[Scenario], Listener]
@@ -87,9 +86,10 @@ class Player:
         return result
 
     def _reason_to_skip(self, scenario: Scenario) -> str:
-        if self._settings.bootstrap and scenario.needs & (Needs.OWN_BROKER | Needs.OUR_BROKER):
+        target = self._settings.target
+        if target.cluster is not None and scenario.needs & (Needs.OWN_BROKER | Needs.OUR_BROKER):
             return "it kills or pauses the broker, and this one is not ours to harm"
-        if self._settings.kafka_lib and Needs.OUR_BROKER in scenario.needs and scenario.on_kafka_cluster is None:
+        if target.kafka_library and Needs.OUR_BROKER in scenario.needs and scenario.on_kafka_cluster is None:
             return "it needs a broker that can be killed at a numbered step: fencepost's"
         if Needs.SPARK in scenario.needs and importlib.util.find_spec("pyspark") is None:
             return "Spark is not installed: pip install 'fencepost[spark]'"
@@ -99,18 +99,18 @@ class Player:
     def _target(self, scenario: Scenario) -> Iterator[tuple[Server, Path, Play]]:
         home = self._home / scenario.name
         home.mkdir(parents=True)
-        jars = Jars(self._settings.kafka_lib) if self._settings.kafka_lib else None
-        if self._settings.bootstrap:
-            yield Elsewhere(self._settings.bootstrap).start(), home, scenario.play
-        elif jars and scenario.on_kafka_cluster is not None:
-            with KafkaCluster(jars, home / "cluster") as cluster:
+        chosen = self._settings.target
+        if chosen.cluster is not None:
+            yield chosen.elsewhere().start(), home, scenario.play
+        elif chosen.kafka_library and scenario.on_kafka_cluster is not None:
+            with chosen.kafka_cluster(home / "cluster") as cluster:
                 yield cluster.start(), home, scenario.on_kafka_cluster
-        elif jars:
+        elif chosen.kafka_library:
             if self._kafka is None:
-                self._kafka = ApacheKafka(jars, self._home / "kafka", LAB_SETTINGS)
+                self._kafka = chosen.kafka(self._home / "kafka", LAB_SETTINGS)
             if not self._kafka.is_running:
                 self._kafka.start()
             yield self._kafka, home, scenario.play
         else:
-            with Ours(home / "broker", {**LAB_SETTINGS, **OUR_SMALL_SEGMENTS}) as ours:
+            with chosen.ours(home / "broker", {**LAB_SETTINGS, **OUR_SMALL_SEGMENTS}) as ours:
                 yield ours.start(), home, scenario.play

@@ -6,10 +6,11 @@ the isolation.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fencepost.errors import FencepostError
+from fencepost.security.spellings import respelled
 from fencepost.wire.terms import Isolation
 
 READ_TIMEOUT_S = 30.0
@@ -30,13 +31,13 @@ class Seen(NamedTuple):
     value: bytes
 
 
-def read_all(bootstrap: str, topic: str, isolation: Isolation) -> list[Seen]:
+def read_all(kafka: Mapping[str, str], topic: str, isolation: Isolation) -> list[Seen]:
     """Everything that a reader with this isolation sees now, by partition and offset."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **respelled(kafka, "confluent"),
             "group.id": "fencepost-scenarios",  # required, but nothing is joined or committed
             "isolation.level": isolation.name.lower(),
             "enable.auto.commit": False,
@@ -68,12 +69,12 @@ def read_all(bootstrap: str, topic: str, isolation: Isolation) -> list[Seen]:
     return sorted(found)
 
 
-def write_all(bootstrap: str, topic: str, values: Iterable[tuple[bytes, bytes]]) -> None:
+def write_all(kafka: Mapping[str, str], topic: str, values: Iterable[tuple[bytes, bytes]]) -> None:
     """Keys and values into a topic, once, with an idempotent producer."""
     from confluent_kafka import Producer
 
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0, "linger.ms": 5}, logger=silent
+        {**respelled(kafka, "confluent"), "enable.idempotence": True, "log_level": 0, "linger.ms": 5}, logger=silent
     )
     for key, value in values:
         producer.produce(topic, value, key)

@@ -1,15 +1,14 @@
-"""The shop on Spark, a program that is killed and paused: `python -m fencepost.lab.scenarios.spark_job PLAN`.
+"""The shop on Spark, a program that is killed and paused: `python -m fencepost.lab.scenarios.spark_job`.
 
 It is the shop's own pipeline, with topics of this run. It reports in JSON lines when Spark runs, each step of each
 batch, and how it ended. It looks for orders (`orders`) at each step.
 """
 
-import json
 import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.lab.kit.programs import say
+from fencepost.lab.kit.programs import read_plan, say
 from fencepost.lab.scenarios import orders
 
 FAILED = 3
@@ -20,7 +19,7 @@ QUERY_FOLLOWS = "=== Streaming Query ==="
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    bootstrap: str
+    kafka: dict[str, str]  #: the settings of a client, by Kafka's names
     pipeline: str
     purchases: str
     checkpoint: str
@@ -40,9 +39,10 @@ def start(spark: Any, plan: Plan) -> Any:
     from fencepost.shop.pipeline import shop
     from fencepost.spark import write_stream
 
+    kafka = {f"kafka.{name}": value for name, value in plan.kafka.items()}
     reader = (
         spark.readStream.format(plan.source_format)
-        .option("kafka.bootstrap.servers", plan.bootstrap)
+        .options(**kafka)
         .option("subscribe", plan.purchases)
         .option("maxOffsetsPerTrigger", plan.batch_records)
     )
@@ -56,10 +56,10 @@ def start(spark: Any, plan: Plan) -> Any:
     return write_stream(
         outputs,
         pipeline=plan.pipeline,
-        bootstrap_servers=plan.bootstrap,
+        bootstrap_servers=plan.kafka["bootstrap.servers"],
         checkpoint=plan.checkpoint,
         trigger={"processingTime": "100 milliseconds"} if plan.is_endless else {"availableNow": True},
-        options=plan.options,
+        options={**kafka, **plan.options},
     )
 
 
@@ -87,7 +87,7 @@ def obey() -> None:
 def main() -> int:
     from fencepost.spark.session import session
 
-    plan = Plan(**json.loads(sys.argv[1]))
+    plan = Plan(**read_plan())
     obey()
     conf = {
         "spark.python.daemon.module": "fencepost.lab.scenarios.spark_daemon",

@@ -59,7 +59,7 @@ class SparkShop:
         number = next(self._jobs)
         home = self.stage.home
         plan = Plan(
-            self.stage.bootstrap,
+            self.stage.kafka,
             self.pipeline,
             self.books.purchases,
             str(self.checkpoint),

@@ -87,13 +87,14 @@ class Stage:
     # -- the cluster -------------------------------------------------------------------------------------------------
 
     @property
-    def bootstrap(self) -> str:
-        return self.target.bootstrap
+    def kafka(self) -> dict[str, str]:
+        """The settings of a client, by Kafka's names."""
+        return self.target.client_config("java")
 
     @property
     def cluster(self) -> Cluster:
         if self._cluster is None:
-            self._cluster = Cluster({"bootstrap.servers": self.bootstrap, **CLIENT_SETTINGS})
+            self._cluster = Cluster({**self.kafka, **CLIENT_SETTINGS})
         return self._cluster
 
     @property
@@ -217,7 +218,7 @@ class Stage:
         return {where: (found.lso, found.end) for where, found in ends.items()}
 
     def read(self, topic: str, isolation: Isolation = Isolation.READ_COMMITTED) -> list[Seen]:
-        return read_all(self.bootstrap, topic, isolation)
+        return read_all(self.kafka, topic, isolation)
 
     def show_readers(self, *topics: str) -> dict[str, tuple[list[Seen], list[Seen]]]:
         """What readers with both isolations see. Returns it, committed first."""
@@ -249,7 +250,7 @@ class Stage:
 
     def sell(self, topic: str, count: int, first: int = 1) -> None:
         """Purchases into a topic."""
-        write_all(self.bootstrap, topic, self.purchases(count, first))
+        write_all(self.kafka, topic, self.purchases(count, first))
 
 
 def ids_of(seen: Sequence[Seen]) -> list[int]:

@@ -29,7 +29,7 @@ Ends = dict[tuple[str, int], int]
 
 class Drain(Client):
     def run(self) -> None:
-        with Cluster({"bootstrap.servers": self.spec.bootstrap, "client.id": self.spec.name}) as connected:
+        with Cluster({**self.spec.kafka, "client.id": self.spec.name}) as connected:
             stable, ends = self._settle(connected)
             self._log("librdkafka", READ_COMMITTED, self._rdkafka(READ_COMMITTED, stable), stable)
             self._log("librdkafka", READ_UNCOMMITTED, self._rdkafka(READ_UNCOMMITTED, ends), ends)

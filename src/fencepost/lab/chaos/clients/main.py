@@ -1,9 +1,10 @@
-"""The process of one client: reads its spec from the command line, and runs the client until it ends."""
+"""The process of one client: reads its spec from standard input, and runs the client until it ends."""
 
 import importlib
 import json
 import sys
 
+from fencepost.errors import AuthenticationFailed
 from fencepost.lab.chaos.clients.base import START_AGAIN, Client, StartAgain
 from fencepost.lab.chaos.plan import ClientSpec, Role
 
@@ -30,11 +31,14 @@ def make(spec: ClientSpec) -> Client:
 
 
 def main() -> int:
-    given = json.loads(sys.argv[1])
+    given = json.loads(sys.stdin.readline())
     spec = ClientSpec(**{**given, "role": Role(given["role"]), "groups": tuple(given["groups"])})
+    client = make(spec)
     try:
-        make(spec).run()
+        client.run()
     except StartAgain as reason:
+        if isinstance(reason.__cause__, AuthenticationFailed):  # no fault makes a login wrong
+            client.surprise(reason)
         sys.stderr.write(f"start again: {reason}\n")
         return START_AGAIN
     return 0

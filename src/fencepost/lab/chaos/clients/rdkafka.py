@@ -6,13 +6,14 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from fencepost.lab.chaos.clients.base import Client, again
 from fencepost.lab.chaos.plan import SESSION_TIMEOUT_MS
+from fencepost.security.spellings import respelled
 
 CALL_TIMEOUT_S = 3.0
 
 
 def settings(client: Client) -> dict[str, Any]:
     return {
-        "bootstrap.servers": client.spec.bootstrap,
+        **respelled(client.spec.kafka, "confluent"),
         "client.id": client.spec.name,
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 300,

@@ -13,6 +13,7 @@ from fencepost.lab.chaos.clients.base import Client
 from fencepost.lab.chaos.clients.rdkafka import CALL_TIMEOUT_S, lone_consumer, record_of
 from fencepost.lab.chaos.history import Function, Status
 from fencepost.lab.chaos.plan import ClientSpec
+from fencepost.security.spellings import respelled
 
 RECORDS_MAX = 200
 BACK_MAX = 1000
@@ -121,7 +122,7 @@ def kafka_python_consumer(spec: ClientSpec, isolation: str) -> Any:
     import kafka
 
     return kafka.KafkaConsumer(
-        bootstrap_servers=spec.bootstrap,
+        **respelled(spec.kafka, "kafka-python"),
         client_id=spec.name,
         group_id=None,
         isolation_level=isolation,

@@ -16,7 +16,7 @@ PAUSE_S = 0.2
 def cluster_settings(spec: ClientSpec) -> dict[str, object]:
     """For our own client on a bad network."""
     return {
-        "bootstrap.servers": spec.bootstrap,
+        **spec.kafka,
         "client.id": spec.name,
         "request.timeout.ms": 2500,
         "default.api.timeout.ms": 10_000,
