@@ -122,6 +122,92 @@ def test_a_broker_that_a_test_closed_is_said_to_be(pytester, run):
     result.stdout.fnmatch_lines(["*the broker has been closed, and its temporary data is gone*"])
 
 
+def test_brokers_are_secured_by_ini_file_and_marker_with_one_of_each_kind(pytester, run):
+    pytester.makeini("[pytest]\nfencepost_security = SASL_SSL\n")
+    pytester.makepyfile(
+        """
+        import pytest
+        from confluent_kafka.admin import AdminClient
+
+        SEEN = {}
+
+        @pytest.fixture(scope="session")
+        def admin(fencepost_client_config):
+            return AdminClient(fencepost_client_config("confluent"))
+
+        @pytest.fixture
+        def protocol(fencepost_broker, fencepost_client_config, fencepost_topic, admin):
+            assert fencepost_topic in admin.list_topics(timeout=20).topics  # fixtures of the session follow the broker
+            assert SEEN.setdefault(fencepost_broker, len(SEEN)) < 3
+            config = fencepost_client_config("confluent")
+            assert config == fencepost_broker.client_config("confluent")
+            return str(config.get("security.protocol", "PLAINTEXT"))
+
+        def test_default(protocol):
+            assert protocol == "SASL_SSL"
+
+        @pytest.mark.fencepost_security("SASL_PLAINTEXT")
+        class TestMarked:
+            def test_class(self, protocol):
+                assert protocol == "SASL_PLAINTEXT"
+
+            @pytest.mark.fencepost_security("plaintext", "SASL_SSL")
+            def test_nearest(self, protocol):
+                assert protocol in ("PLAINTEXT", "SASL_SSL")
+
+            def test_no_broker(self):
+                pass
+
+            def test_ended(self, fencepost_broker):
+                fencepost_broker.kill()
+
+            def test_back(self, protocol):
+                assert protocol == "SASL_PLAINTEXT"
+
+        def test_default_again(protocol):
+            assert protocol == "SASL_SSL"
+            assert len(SEEN) == 3
+        """
+    )
+    run().assert_outcomes(passed=8)
+
+
+def test_the_command_line_decides_over_the_ini_file(pytester, run):
+    pytester.makeini("[pytest]\nfencepost_security = SSL\n")
+    pytester.makepyfile(
+        """
+        def test_it(fencepost_client_config):
+            assert fencepost_client_config("java")["security.protocol"] == "SASL_PLAINTEXT"
+        """
+    )
+    run("--fencepost-security", "sasl_plaintext").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "words", "message"),
+    [
+        ('"TLS"', (), "*the marker fencepost_security must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, not*"),
+        ('"SSL"', ("-k", "other", "--fencepost-security", "TLS"), "*--fencepost-security must be one of *, not 'TLS'*"),
+    ],
+)
+def test_wrong_security_is_explained(pytester, run, marker, words, message):
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.fencepost_security({marker})
+        def test_marked(fencepost_topic):
+            pass
+
+        def test_other(fencepost_topic):
+            pass
+        """
+    )
+    result = run(*words)
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([message])
+
+
 def test_a_wrong_setting_is_explained(run):
     result = run("--fencepost-set", "num.partition=2")
     result.stdout.fnmatch_lines(["*did you mean num.partitions?*"])
