@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiokafka
+import javaproperties
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -107,10 +109,13 @@ def up(*words: object) -> Iterator[Sequence[str]]:
 
 
 def test_what_up_secure_prints_connects_clients(tmp_path: Path) -> None:
-    with up(tmp_path / "data", "--secure") as lines:
-        blocks = re.split(r"\n\n(?=For )", "\n".join(lines))
-        java, librdkafka = (dict(re.findall(r"^  ([a-z.]+)=(.*)$", block, re.MULTILINE)) for block in blocks[1:3])
-        spark = dict(re.findall(r"^  \.option\('(.*?)', '(.*)'\)$", blocks[3], re.MULTILINE))
+    with up(tmp_path / "it's dätä", "--secure") as lines:
+        blocks = [block.partition("\n\n")[2] for block in re.split(r"\n\n(?=For )", "\n".join(lines))]
+        java = javaproperties.loads(blocks[1])
+        librdkafka = dict(re.findall(r"^  ([a-z.]+)=(.*)$", blocks[2], re.MULTILINE))
+        spark: dict[str, str] = {}
+        for option in blocks[3].splitlines():
+            eval(f"reader{option.strip()}", {"reader": SimpleNamespace(option=spark.__setitem__)})
         with Cluster(java) as cluster:
             assert cluster.any().call(METADATA, {"topics": []}).brokers
         assert AdminClient(librdkafka).list_topics(timeout=30).brokers

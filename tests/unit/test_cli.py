@@ -110,6 +110,11 @@ def test_a_directory_or_address_that_cannot_be_used_is_named(arguments, name):
     assert "Traceback" not in ran.stderr
 
 
+def test_a_broker_that_others_can_reach_without_a_login_says_so_once(up, tmp_path):
+    _, err = end(up(tmp_path, "--host", "0.0.0.0", "--port", 0))
+    assert len(re.findall(r"WARNING fencepost: NO LOGIN: whoever reaches 0\.0\.0\.0:\d+ can read, write", err)) == 1
+
+
 def test_help_and_version():
     assert fencepost("--version").stdout == f"fencepost, version {package.__version__}\n"
     ran = fencepost("up", "--help")

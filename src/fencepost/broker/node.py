@@ -143,7 +143,8 @@ class Node:
             self._servers.append(server)
             if not listener.is_local and not self._knows_its_clients(listener):
                 log.warning(
-                    "%s is open to all who can reach it: listener %s asks for no login (docs/security.md)",
+                    "NO LOGIN: whoever reaches %s can read, write and delete everything, since listener %s asks for "
+                    "none. Try --secure, or --host 127.0.0.1 (docs/security.md)",
                     listener.bound, listener.name,
                 )  # fmt: skip
 

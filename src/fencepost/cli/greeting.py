@@ -1,5 +1,7 @@
 """What `fencepost up` says once clients can connect."""
 
+import json
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,8 +28,8 @@ def greet_secured(quick: Quick, node: "Node") -> str:
 
 def _settings(quick: Quick, bootstrap: str) -> Iterator[str]:
     java = spelled(bootstrap, quick.client_security(), "java")
-    yield "\nFor Kafka's own tools (--command-config) and other Java clients:\n"
-    yield from (f"  {name}={value}" for name, value in java.items())
+    yield "\nFor Java clients, Kafka's own tools and ours (in a file, with --command-config):\n"
+    yield from (f"  {name}={_in_properties(value)}" for name, value in java.items())
     yield "\nFor librdkafka (confluent-kafka and others):\n"
     librdkafka = {
         "bootstrap.servers": bootstrap,
@@ -40,3 +42,8 @@ def _settings(quick: Quick, bootstrap: str) -> Iterator[str]:
     yield from (f"  {name}={value}" for name, value in librdkafka.items())
     yield "\nFor Spark:\n"
     yield from (f"  .option({f'kafka.{name}'!r}, {value!r})" for name, value in java.items())
+
+
+def _in_properties(value: str) -> str:
+    """As a properties file has it, which Java reads as Latin-1."""
+    return re.sub(r"[^ -~]", lambda found: json.dumps(found[0])[1:-1], value.replace("\\", "\\\\"))
