@@ -4,6 +4,7 @@
 is `make chaos`. The history of the run is then spoilt in small ways, each of which is found.
 """
 
+import json
 import os
 import random
 from collections import Counter
@@ -18,10 +19,11 @@ from fencepost.lab.chaos.anomaly import Kind
 from fencepost.lab.chaos.checkers import check
 from fencepost.lab.chaos.facts import READ_COMMITTED
 from fencepost.lab.chaos.history import Function, Op, Status, load
-from fencepost.lab.chaos.plan import Family
+from fencepost.lab.chaos.plan import CLIENTS, Family
 from fencepost.lab.chaos.report import Result
 from fencepost.lab.chaos.run import Run, Settings
 from fencepost.lab.kit.servers import Ours
+from fencepost.security.names import Protocol
 
 SECONDS = float(os.environ.get("FENCEPOST_CHAOS_SECONDS", "12"))
 
@@ -37,12 +39,12 @@ TINY = {
 }
 
 
-def run(history: Path, families: frozenset[Family], **broker_settings: str) -> Result:
+def run(history: Path, families: frozenset[Family], security: Protocol | None = None, **broker_settings: str) -> Result:
     given = os.environ.get("FENCEPOST_SEED")
     seed = int(given) if given else random.SystemRandom().randrange(2**31)
     broker = {name.replace("_", "."): value for name, value in broker_settings.items()}
     settings = Settings(seconds=SECONDS, seed=seed, families=families, history=history)
-    return Run(settings, ours=lambda home, given: Ours(home, {**given, **TINY, **broker})).execute()
+    return Run(settings, ours=lambda home, given: Ours(home, {**given, **TINY, **broker}, security=security)).execute()
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +68,18 @@ def test_nothing_is_lost_doubled_torn_or_out_of_order_under_random_faults(result
     assert odd >= {"h1", "h2", "k1", "c1"}
 
 
-def test_nothing_is_lost_by_kills_of_a_broker_that_leaves_syncing_to_the_kernel(tmp_path: Path) -> None:
-    result = run(tmp_path / "history", frozenset({Family.KILL}), log_flush_interval_messages=str(2**63 - 1))
+def test_nothing_is_lost_by_kills_of_a_secured_broker_that_leaves_syncing_to_the_kernel(tmp_path: Path) -> None:
+    """Over SASL_SSL, and on a bad network as well: a login may be cut anywhere."""
+    families = frozenset({Family.KILL, Family.NET})
+    result = run(tmp_path / "history", families, Protocol.SASL_SSL, log_flush_interval_messages=str(2**63 - 1))
     assert [str(anomaly) for anomaly in result.anomalies] == [], "\n".join(result.lines())
+    assert result.counts.transactions["committed"] > 50
+    assert result.history is not None
+    done = {op.process for op in load(result.history) if op.status is Status.OK}
+    assert done >= {name for name, _, _ in CLIENTS}, "every client has logged in and done something"
+    password = json.loads((result.history / "broker" / "data" / "security" / "user.json").read_text())["password"]
+    said = [path for path in result.history.iterdir() if path.is_file()] + [result.history / "broker" / "log"]
+    assert [path.name for path in said if password in path.read_text(errors="replace")] == []
 
 
 # -- the same history, spoilt -----------------------------------------------------------------------------------------

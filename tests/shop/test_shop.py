@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -22,10 +23,12 @@ def figure(said: str, name: str) -> str:
 
 
 def test_it_runs_goes_on_where_it_was_even_when_killed_and_says_nothing_but_what_it_does(tmp_path: Path):
-    words = ("shop", "--data", tmp_path / "data", "--partitions", "2", "--batch", "1000")
+    """Over TLS, with a login. Other tests do without."""
+    words = ("shop", "--secure", "--data", tmp_path / "data", "--partitions", "2", "--batch", "1000")
     first = fencepost(*words, "--purchases", "2000")
     assert (first.returncode, first.stderr) == (0, ""), first.stdout
     assert RIGHT in first.stdout
+    assert re.match(r"broker at 127.0.0.1:\d+ over SASL_SSL, data in ", first.stdout)
     assert (figure(first.stdout, "purchases"), figure(first.stdout, "invoices")) == ("2,000", "2,000")
 
     again = fencepost(*words, "--purchases", "2000")
@@ -47,6 +50,13 @@ def test_it_runs_goes_on_where_it_was_even_when_killed_and_says_nothing_but_what
     assert (last.returncode, last.stderr) == (0, ""), last.stdout
     assert RIGHT in last.stdout
     assert (figure(last.stdout, "purchases"), figure(last.stdout, "shipments")) == ("30,000", "30,000")
+
+    security = tmp_path / "data" / "broker" / "security"
+    password = json.loads((security / "user.json").read_text())["password"].encode()
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and password in path.read_bytes()] == [
+        security / "user.json"
+    ]
+    assert password.decode() not in first.stdout + again.stdout + last.stdout
 
 
 def test_a_live_stream_ends_with_ctrl_c_and_everything_processed(tmp_path: Path):

@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
+import javaproperties
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+import fencepost as package
 from fencepost.client import Cluster
-from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
+from fencepost.security import jaas
+from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOPICS
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
 from fencepost.shop.purchases import purchase_rows
 from tests.commands import fencepost
@@ -18,10 +23,11 @@ COUNT = 50
 class ByHand:
     """A pipeline that does what it is told."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, settings: dict[str, Any]) -> None:
+        """`settings` are confluent-kafka's."""
+        self._settings = settings
         self.values = [value.encode() for value in purchase_rows(1, 1, COUNT).column("value").to_pylist()]
-        producer = Producer({"bootstrap.servers": bootstrap})
+        producer = Producer(settings)
         for value in self.values:
             producer.produce(PURCHASES, value, partition=0)
         producer.flush()
@@ -36,7 +42,7 @@ class ByHand:
         end: Callable[[Producer], None] = Producer.commit_transaction,
     ) -> None:
         """One transaction: invoices and shipments of the purchases with these indexes, and an offset."""
-        producer = Producer({"bootstrap.servers": self._bootstrap, "transactional.id": "by hand"})
+        producer = Producer({**self._settings, "transactional.id": "by hand"})
         producer.init_transactions()
         producer.begin_transaction()
         for topic, indexes, make in ((INVOICES, invoices, expected_invoice), (SHIPMENTS, shipments, expected_shipment)):
@@ -46,7 +52,7 @@ class ByHand:
                 producer.produce(topic, json.dumps(make(purchase)))
         for topic, value in (more or {}).items():
             producer.produce(topic, value)
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "shop"})
+        consumer = Consumer({**self._settings, "group.id": "shop"})
         producer.send_offsets_to_transaction([TopicPartition(PURCHASES, 0, offset)], consumer.consumer_group_metadata())
         end(producer)
         consumer.close()
@@ -54,7 +60,7 @@ class ByHand:
 
 @pytest.fixture
 def by_hand(cluster: Cluster, bootstrap: str) -> ByHand:
-    return ByHand(bootstrap)
+    return ByHand({"bootstrap.servers": bootstrap})
 
 
 def verify(bootstrap: str, *words: str) -> tuple[int, dict[str, object]]:
@@ -106,6 +112,25 @@ def test_records_that_nobody_ordered_are_named(bootstrap: str, by_hand: ByHand):
     assert said.returncode == 1
     assert "wrong: 1 invoices without a purchase: invoices-" in said.stdout
     assert "wrong: 1 dead letters without a bad purchase: purchases.dead-" in said.stdout
+
+
+def test_a_secured_cluster_is_checked_with_a_command_config(tmp_path: Path):
+    with package.Broker(tmp_path / "data", security="SASL_SSL") as broker:
+        for name in TOPICS:
+            broker.create_topic(name)
+        ByHand(broker.client_config("confluent")).process(range(COUNT), range(COUNT), COUNT)
+        java = broker.client_config("java")
+        (tmp_path / "client.properties").write_text(javaproperties.dumps(java))
+        assert verify(java["bootstrap.servers"], "--command-config", str(tmp_path / "client.properties"))[0] == 0
+
+        wrong = jaas.quote("not the password")
+        login = f"sasl.jaas.config=ScramLoginModule required username=fencepost password={wrong};"
+        code, report = verify(
+            java["bootstrap.servers"], "--command-config", str(tmp_path / "client.properties"), "-X", login
+        )
+        assert (code, report["right"]) == (2, None)
+        assert "refused the SCRAM-SHA-512 login" in str(report["error"])
+        assert "not the password" not in str(report)
 
 
 def test_a_cluster_that_is_not_there_is_no_verdict():

@@ -1,28 +1,40 @@
-"""The proxy between clients and brokers does what each weather says, with a plain server in the broker's place."""
+"""The proxy does what each weather says, in the clear and with TLS, with a server in the broker's place."""
 
 import queue
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fencepost.lab.chaos.network import FAIR, METADATA, Network, Weather
+from fencepost.lab.chaos.passage import Passage
+from fencepost.security import stores, tls
+from fencepost.security.names import TLS_VERSIONS, Protocol
+from fencepost.security.quick import Quick, prepare
+from fencepost.security.settings import ClientSecurity
 from fencepost.wire import frame, messages
 from fencepost.wire.terms import Address
 from tests.fakes.frames import FrameServer, read_frame
 
 TIMEOUT_S = 10.0
 HEARTBEAT = 12
+BROKEN = (ConnectionError, ssl.SSLError, struct.error)
 
 
 class Server(FrameServer):
     """Keeps every frame that arrives, and answers each with its own correlation id and `answer`."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.frames: queue.Queue[bytes] = queue.Queue()
         self.answer = b""
+        self._tls = tls
         super().__init__()
+
+    def _serve(self, connection: socket.socket) -> None:
+        super()._serve(connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True))
 
     def respond(self, request: bytes) -> bytes:
         self.frames.put(request)
@@ -36,20 +48,37 @@ def request(client_id: str, correlation_id: int, api_key: int = HEARTBEAT, versi
     return struct.pack(">i", len(body)) + body
 
 
+@pytest.fixture(params=["in the clear", "with TLS"])
+def quick(request: pytest.FixtureRequest, tmp_path: Path) -> Quick | None:
+    """A broker's certificate, and how its clients check it."""
+    return prepare(tmp_path / "broker", Protocol.SSL, "127.0.0.1") if request.param == "with TLS" else None
+
+
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server() as server:
+def server(quick: Quick | None) -> Iterator[Server]:
+    context = None
+    if quick is not None:
+        own = stores.load_identity("broker.pem", (quick.directory / "broker.pem").read_bytes(), None, None)
+        trust = (quick.directory / "authority.pem").read_text()
+        context = tls.server_context(trust, own, TLS_VERSIONS, (), "required")  # the proxy shows the certificate
+    with Server(context) as server:
         yield server
 
 
 @pytest.fixture
-def network(server: Server) -> Iterator[Network]:
-    with Network() as network:
+def network(server: Server, quick: Quick | None, tmp_path: Path) -> Iterator[Network]:
+    security = ClientSecurity() if quick is None else quick.client_security()
+    with Network(passage=Passage.to(security, tmp_path / "network")) as network:
         yield network
 
 
 def connect(network: Network, server: Server) -> socket.socket:
-    return socket.create_connection(network.way_to(server.address), TIMEOUT_S)
+    security = network.passage.clients
+    plain = socket.create_connection(network.way_to(server.address), TIMEOUT_S)
+    if not security.protocol.uses_tls:
+        return plain
+    assert not security.has("ssl.keystore.location")
+    return security.tls().context.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
 def answered(connection: socket.socket) -> int:
@@ -81,7 +110,7 @@ def test_a_lost_answer_ends_in_a_broken_connection(network: Network, server: Ser
         connection.sendall(request("p1", 1))
         server.frames.get(timeout=TIMEOUT_S)
         network.change(FAIR)
-        with pytest.raises((ConnectionError, struct.error)):
+        with pytest.raises(BROKEN):
             read_frame(connection)
 
 
@@ -91,7 +120,7 @@ def test_a_partition_is_for_the_clients_that_it_names(network: Network, server: 
         cut_off.sendall(request("p1", 1))
         other.sendall(request("p2", 2))
         assert answered(other) == 2
-        with pytest.raises((ConnectionError, struct.error)):
+        with pytest.raises(BROKEN):
             read_frame(cut_off)
 
 
@@ -100,7 +129,7 @@ def test_cutting_breaks_connections_and_new_ones_work(network: Network, server: 
         connection.sendall(request("p1", 1))
         answered(connection)
         network.cut()
-        with pytest.raises((ConnectionError, struct.error)):
+        with pytest.raises(BROKEN):
             read_frame(connection)
     with connect(network, server) as connection:
         connection.sendall(request("p1", 2))
