@@ -43,4 +43,4 @@ def spark_kafka() -> dict[str, Any]:
 def test_a_pipeline_whose_driver_is_killed_again_and_again(kafka: Server, source: str, seed: int) -> None:
     changes = {} if source == "fencepost" else spark_kafka()
     dies = Scenario("dies", 7, "line", "says", lambda stage: kill_drivers(stage, **changes), Needs.SPARK)
-    assert_right(dies, bootstrap=kafka.bootstrap, seed=seed)
+    assert_right(dies, cluster=kafka.client_config("java"), seed=seed)

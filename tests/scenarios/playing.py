@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Mapping
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -13,10 +14,10 @@ from fencepost.lab.scenarios.scenario import Scenario
 from fencepost.lab.scenarios.story import Ending, Result
 
 
-def play(*scenarios: Scenario, bootstrap: str | None = None, seed: int | None = None) -> list[Result]:
+def play(*scenarios: Scenario, cluster: Mapping[str, str] | None = None, seed: int | None = None) -> list[Result]:
+    """`cluster` are Kafka's settings for a client of it; without them, on our broker."""
     seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-    target = Target() if bootstrap is None else Target({"bootstrap.servers": bootstrap})
-    player = Player(Settings(seed, target), lambda scenario: lambda item: None, lambda result: None)
+    player = Player(Settings(seed, Target(cluster)), lambda scenario: lambda item: None, lambda result: None)
     return player.play(list(scenarios))
 
 
@@ -24,9 +25,11 @@ def told(result: Result) -> str:
     return json.dumps(result.as_dict(), indent=1, ensure_ascii=False)
 
 
-def assert_right(scenario: Scenario | str, *, bootstrap: str | None = None, seed: int | None = None) -> None:
+def assert_right(
+    scenario: Scenario | str, *, cluster: Mapping[str, str] | None = None, seed: int | None = None
+) -> None:
     (chosen,) = choose([scenario]) if isinstance(scenario, str) else [scenario]
-    (result,) = play(chosen, bootstrap=bootstrap, seed=seed)
+    (result,) = play(chosen, cluster=cluster, seed=seed)
     assert result.ending is Ending.RIGHT, told(result)
     assert len(result.checks) >= 3
 

@@ -58,19 +58,18 @@ def test_a_check_that_does_not_hold_and_a_scenario_that_raises_have_failed():
 
 
 def test_somebody_elses_broker_is_not_harmed_and_names_are_of_this_run_only():
-    with Broker() as broker:
-        first, second, skipped = play(
-            *choose(["zombie", "lost-answer", "leader-dies"]), bootstrap=broker.bootstrap_servers
-        )
+    with Broker(security="SASL_SSL") as broker:
+        cluster = broker.client_config("java")
+        first, second, skipped = play(*choose(["zombie", "downstream-dies", "leader-dies"]), cluster=cluster)
         assert broker.running
-        (again,) = play(*choose(["zombie"]), bootstrap=broker.bootstrap_servers)
+        (again,) = play(*choose(["zombie"]), cluster=cluster)
     assert [first.ending, second.ending, again.ending] == [Ending.RIGHT] * 3, told(first) + told(again)
     assert skipped.ending is Ending.SKIPPED
     assert "not ours to harm" in skipped.reason
 
 
 def test_the_story_has_epochs_the_coordinators_log_the_lso_and_both_readers():
-    done = CliRunner().invoke(main, ["scenarios", "run", "zombie", "--seed", "7", "--json"])
+    done = CliRunner().invoke(main, ["scenarios", "run", "zombie", "--secure", "--seed", "7", "--json"])
     assert done.exit_code == 0, done.output
     (story,) = json.loads(done.output)["scenarios"]
     assert (story["name"], story["seed"], story["ending"]) == ("zombie", 7, "right")
