@@ -10,6 +10,7 @@ and removes nothing.
 """
 
 import atexit
+import json
 import os
 import shutil
 import sys
@@ -36,6 +37,8 @@ STOP_TIMEOUT_S = 30.0
 LOG_LINES_KEPT = 200
 CREATE_TOPICS, CREATE_TOPICS_VERSION = 19, 7
 _GREETING = "listening on "
+#: Settings of a broker that a program starts, as JSON. They may hold passwords, and all can read a command line.
+SETTINGS_VARIABLE = "FENCEPOST_BROKER_SETTINGS"
 
 
 class BrokerFailed(FencepostError):
@@ -62,9 +65,7 @@ class BrokerProcess(Child):
         command += ["--temporary"] if is_temporary else []
         command += ["--security", security] if security is not None else []
         command += ["--host", host, "--port", str(port), "--log-level", log_level]
-        for name, value in settings.items():
-            command += ["--set", f"{name}={value}"]
-        self.start(command, variables)
+        self.start(command, {SETTINGS_VARIABLE: json.dumps(dict(settings)), **(variables or {})})
 
     def await_port(self) -> int:
         """The port it listens on, once it does."""

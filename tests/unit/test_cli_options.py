@@ -1,6 +1,7 @@
 """How a command is told about a cluster: `--bootstrap`, `--command-config` and `-X` are one value, or one message."""
 
 import json
+import re
 from pathlib import Path
 
 import click
@@ -10,28 +11,22 @@ from click.testing import CliRunner, Result
 from fencepost.cli.options import check_secure, check_target, cluster_options
 from fencepost.security.authority import Authority
 
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 LOGIN = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{}";'
 SECRET = "s3cr3t-of-alice"
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A properties file for a secured cluster, and the authority that it names."""
+    """The properties file of docs/security.md, with an authority that it names, and some that are wrong."""
     (tmp_path / "authority.pem").write_text(Authority().certificate_pem())
-    (tmp_path / "client.properties").write_text(
-        "# as Kafka's tools take it\n"
-        "bootstrap.servers = kafka.example.org:9093\n"
-        "security.protocol = SASL_SSL\n"
-        "sasl.mechanism = SCRAM-SHA-512\n"
-        f"sasl.jaas.config = {LOGIN.format('${env:ALICE}')}\n"
-        "ssl.truststore.type = PEM\n"
-        f"ssl.truststore.location = {tmp_path / 'authority.pem'}\n"
-        "acks = all\n"
-    )
+    (told,) = re.findall(r"```properties\n# client\.properties\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    text = told.replace("/etc/kafka/authority.pem", str(tmp_path / "authority.pem")) + "acks = all\n"
+    (tmp_path / "client.properties").write_text(text)
     (tmp_path / "empty.properties").write_text("")
     (tmp_path / "wrong.properties").write_text(f"security.protocol=\\u12zz {SECRET}\n")
     (tmp_path / "latin.properties").write_bytes(f"sasl.jaas.config=\xe4 {SECRET}\n".encode("latin-1"))
-    monkeypatch.setenv("ALICE", SECRET)
+    monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -59,7 +54,7 @@ def test_a_file_says_where_the_cluster_is_and_how_to_connect(files: Path):
         "bootstrap.servers": "kafka.example.org:9093",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": LOGIN.format("${env:ALICE}"),
+        "sasl.jaas.config": LOGIN.format("${env:KAFKA_PASSWORD}"),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(files / "authority.pem"),
     }

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 import fencepost
 from fencepost.child import environment
@@ -434,6 +435,17 @@ def test_data_outlives_kill_and_restart_wherever_the_program_goes(tmp_path, monk
             broker.restart()
             with pytest.raises(fencepost.errors.KafkaError, match="TOPIC_ALREADY_EXISTS"):
                 broker.create_topic("shop")
+
+
+def test_settings_are_not_on_the_command_line_which_all_can_read():
+    given = {"num.partitions": "7", "sasl.jaas.config": 'PlainLoginModule required user_alice="s3cr3t";'}
+    with Broker(settings=given) as broker:
+        words = Path(f"/proc/{broker.pid}/cmdline").read_bytes()
+        assert b"up" in words.split(b"\0")
+        assert b"s3cr3t" not in words
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        found = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")])
+        assert [future.result(20)["num.partitions"].value for future in found.values()] == ["7"]
 
 
 def test_settings_are_checked_before_anything_starts():

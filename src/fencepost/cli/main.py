@@ -3,6 +3,8 @@
 import contextlib
 import functools
 import importlib
+import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,11 +108,14 @@ def up(
     from fencepost.broker.settings import Settings
     from fencepost.cli.greeting import greet, greet_secured
     from fencepost.cli.serve import Owner, serve
+    from fencepost.embedded import SETTINGS_VARIABLE
     from fencepost.errors import ConfigError
     from fencepost.security.names import Protocol
     from fencepost.security.quick import prepare
 
-    given, users = parse_assignments(assignments), parse_assignments(added, "--add-user", are_secret=True)
+    given = json.loads(os.environ.get(SETTINGS_VARIABLE, "{}")) if owner is not None else {}
+    given |= parse_assignments(assignments)
+    users = parse_assignments(added, "--add-user", are_secret=True)
     owned_by = Owner(owner, takes_data_along=temporary) if owner is not None else None
     with _data_directory(directory) as path:
         greeting: Callable[[Any], str] = greet
