@@ -191,6 +191,12 @@ class RawProducer:
         fields = {**self.who.fields, "committed": commit}
         return Sent(client, client.request(END_TXN, END_TXN_VERSION[self.protocol], fields))
 
+    def has_markers(self) -> bool:
+        """Whether the last transaction is over in its partitions, too (DescribeTransactions)."""
+        name = self.who.transactional_id or ""
+        state = self._ask_coordinator(lambda client: client.describe_transaction(name)).transaction_state
+        return not str(state).startswith(("Prepare", "Ongoing"))
+
     def prepare(self, partitions: Iterable[TopicPartition], group: str | None = None) -> ErrorCode:
         """Before the first write the first protocol registers partitions and group. The second has nothing to do."""
         if self.protocol is TransactionProtocol.V2:

@@ -8,6 +8,7 @@ A producer that was refused ends, and its successor fences it. It never takes a 
 a client write one after the other.
 """
 
+import time
 from dataclasses import replace
 
 from fencepost.client import Cluster, TransactionProtocol
@@ -80,7 +81,15 @@ class ByHand(Client):
             self.sleep(self.rng.uniform(0.5, 2.5) * timeout_ms / 1000)
 
     def _be_late(self, before: Session, where: TopicPartition, *, commit: bool) -> None:
-        """Requests of the epoch before, as if delayed: a batch, and an EndTxn with the opposite outcome."""
+        """Requests of the epoch before, as if delayed: a batch, and an EndTxn with the opposite outcome.
+
+        After the markers: Apache Kafka answers EndTxn before it writes them, and until then a partition takes a batch
+        as one of the transaction that ends.
+        """
+        while not self._producer.has_markers():
+            if self.stopping:
+                return
+            time.sleep(0.01)
         now, self._producer.who = self._producer.who, before
         batch = self._producer.produce(where, [f"late of {self.spec.name}"], sequence=self.rng.randint(0, 3))
         end = self._producer.end(commit=not commit)
