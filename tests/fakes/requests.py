@@ -17,7 +17,7 @@ def send(broker: Any, key: int, version: int, fields: dict[str, Any]) -> Any:
     entry = handlers()[key]
     assert entry.first <= version <= entry.last and entry.function is not None
     request = entry.api.request.decode(version, bytes(entry.api.request.encode(version, fields)))
-    return entry.function(Call(broker, version, 1, "client", Session("/127.0.0.1", LISTENER, None), request))
+    return entry.function(Call(broker, key, version, 1, "client", Session("/127.0.0.1", LISTENER, None), request))
 
 
 def received(key: int, version: int, answer: Any) -> Any:

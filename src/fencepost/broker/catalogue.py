@@ -1,4 +1,4 @@
-"""What exists besides the logs, durably: topics, settings that clients altered, producer ids handed out, features.
+"""What exists besides the logs, durably: topics, altered settings, producer ids handed out, users, ACLs, features.
 
 The catalogue is a journal, `catalogue` in the data directory: one line per change. So a change costs one small
 write and one sync, even with many topics. Reading the lines from the first to the last gives the present state;
@@ -12,6 +12,8 @@ Layout, version 1. Every line is the CRC-32C of the JSON in eight hex digits, a 
     {"altered": {"source": 2, "values": {…}}}                         altered on this broker (2) or for all (3)
     {"producer_ids": 1000}                                            ids below have been handed out
     {"scram": {"user": …, "mechanism": …, "salt": …, …}}              what is kept of a password; gone if `salt` is null
+    {"acl": {"resource": "TOPIC", "name": …, "pattern": …, …}}        an access control entry; fields as `acl.Acl` has
+    {"acl_gone": {…}}                                                 the same fields: that entry is deleted
     {"features": {"epoch": 1, "levels": {"transaction.version": 2}}}  what clients set, and how often they did
 
 A line that a crash left unfinished can only be the last one and is cut off. Anything else that does not check out is
@@ -28,6 +30,7 @@ from typing import Any
 
 from crc32c import crc32c
 
+from fencepost.broker.acl import Acl
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log.disk import Disk, File, write_fully
 from fencepost.security import scram
@@ -87,6 +90,7 @@ class Catalogue:
         self.altered: dict[int, dict[str, str | None]] = {}
         self.next_producer_id = 0
         self.credentials: dict[tuple[str, Mechanism], Credential] = {}
+        self.acls: dict[Acl, None] = {}
         self.features: dict[str, int] = {}
         self.features_epoch = 0
 
@@ -153,6 +157,10 @@ class Catalogue:
             self.next_producer_id = value
         elif kind == "scram":
             self._apply_credential(value)
+        elif kind == "acl":
+            self.acls[Acl.of_fields(value)] = None
+        elif kind == "acl_gone":
+            self.acls.pop(Acl.of_fields(value), None)
         elif kind == "features":
             self.features = value["levels"]
             self.features_epoch = value["epoch"]
@@ -179,6 +187,8 @@ class Catalogue:
             yield {"altered": {"source": source, "values": values}}
         for (user, mechanism), credential in self.credentials.items():
             yield credential_line(user, mechanism, credential)
+        for acl in self.acls:
+            yield {"acl": acl.fields()}
         yield {"producer_ids": self.next_producer_id}
         yield {"features": {"epoch": self.features_epoch, "levels": self.features}}
 

@@ -8,12 +8,13 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from fencepost.broker import loggers, topic_names
+from fencepost.broker import acl, loggers, topic_names
 from fencepost.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Described, Source, Synonym
 from fencepost.errors import ConfigError, ErrorCode, KafkaError
 from fencepost.setting import Kind
 
 if TYPE_CHECKING:
+    from fencepost.broker.dispatch import Call
     from fencepost.broker.node import Node
 
 
@@ -35,6 +36,16 @@ class Operation(enum.IntEnum):
 
 
 Change = tuple[str, int, str | None]  #: name, operation, value
+
+
+def require(call: "Call", operation: acl.Operation, kind: int, name: str) -> None:
+    """KafkaError unless the client may do this to the settings of a resource. The broker's are the cluster's."""
+    if kind == ResourceType.TOPIC:
+        call.require(operation, acl.Resource.TOPIC, name)
+    elif kind == ResourceType.GROUP:
+        call.require(operation, acl.Resource.GROUP, name)
+    elif kind in list(ResourceType):
+        call.require(operation, acl.Resource.CLUSTER)
 
 
 def describe(node: "Node", kind: int, name: str) -> list[Described]:

@@ -164,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
         entry: Handler | None = None
         try:
             api_key, version, correlation_id, client_id, body = read_request_header(frame)
-            call = Call(self._node, version, correlation_id, client_id, self._session)
+            call = Call(self._node, api_key, version, correlation_id, client_id, self._session)
             entry = self._handlers.get(api_key)
             if entry is None:
                 raise Malformed(f"unknown API key {api_key}")

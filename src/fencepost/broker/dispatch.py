@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fencepost.broker.acl import ANYTHING, CLUSTER_NAME, SUPPORTED, Operation, Resource, refusal
 from fencepost.errors import InvariantBroken
 from fencepost.wire import messages
 
@@ -99,13 +100,14 @@ class Waiting:
 
 
 class Call:
-    """One request on its way through its handler."""
+    """One request on its way through its handler, which asks here what the client may do."""
 
-    __slots__ = ("broker", "client_id", "correlation_id", "request", "session", "version")
+    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "request", "session", "version")
 
     def __init__(
         self,
         broker: "Node",
+        api_key: int,
         version: int,
         correlation_id: int,
         client_id: str | None,
@@ -113,11 +115,38 @@ class Call:
         request: Any = None,
     ) -> None:
         self.broker = broker
+        self.api_key = api_key
         self.version = version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.session = session
         self.request = request
+
+    def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, quietly: bool = False) -> bool:
+        """Whether the client may do this. A denial is logged, unless the client did not ask for this (`quietly`)."""
+        authorizer = self.broker.authorizer
+        if authorizer is None or authorizer.allows(self.session.who, self.session.address, operation, resource, name):
+            return True
+        if not quietly:
+            self.broker.denials.note(self, operation, resource, name)
+        return False
+
+    def may_some(self, operation: Operation, resource: Resource) -> bool:
+        """Whether there is any resource of this kind that the client may do this to."""
+        authorizer, session = self.broker.authorizer, self.session
+        if authorizer is None or authorizer.allows_some(session.who, session.address, operation, resource):
+            return True
+        self.broker.denials.note(self, operation, resource, ANYTHING)
+        return False
+
+    def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> None:
+        """KafkaError, with the code for this kind of resource, unless the client may do this."""
+        if not self.may(operation, resource, name):
+            raise refusal(resource)
+
+    def operations(self, resource: Resource, name: str = CLUSTER_NAME) -> int:
+        """All that the client may do to a resource, each operation a bit."""
+        return sum(1 << each for each in SUPPORTED[resource] if self.may(each, resource, name, quietly=True))
 
 
 Answer = Response | Waiting

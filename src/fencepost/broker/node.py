@@ -19,9 +19,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from fencepost.broker.authorizer import Authorizer, super_users
 from fencepost.broker.connection import Connection
 from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.data_directory import random_uuid
+from fencepost.broker.denials import Denials
 from fencepost.broker.dispatch import handlers
 from fencepost.broker.encryption import Encryption
 from fencepost.broker.fetch_sessions import FetchSessions
@@ -86,6 +88,9 @@ class Node:
         self.listeners = listeners_of(settings, host, port)
         self.principal_rules = parse_rules(settings.ssl_principal_mapping_rules)
         self.limits = ConnectionLimits(settings, self.clock)
+        super_users(settings.super_users)  # refused here, before anything is opened
+        self.authorizer: Authorizer | None = None  #: None: everybody may do everything
+        self.denials = Denials(self.clock)
         self._certificates: dict[str, Certificates] = {}
         self._mechanisms: dict[str, Mechanisms] = {}
         self.topics = TopicRegistry(
@@ -127,6 +132,8 @@ class Node:
         self.loop = asyncio.get_running_loop()
         self.topics.open()
         add_users(self.topics.catalogue, self._users)
+        if self.settings.authorizer_class_name:
+            self.authorizer = Authorizer(self.settings, self.topics.catalogue)
         self.groups.start()
         self.transactions.start()
         self._maintenance.start()
@@ -177,6 +184,7 @@ class Node:
         for connection in list(self._connections):
             connection.close()
         self._maintenance.stop()
+        self.denials.close()
         self.transactions.stop()
         self.groups.stop()
         await self.topics.close()

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from fencepost.broker.acl import Operation
+from fencepost.broker.topic_rights import may_topic
 from fencepost.coordinator.group.decide import Results
 from fencepost.coordinator.group.requests import OffsetToCommit
 from fencepost.errors import ErrorCode, KafkaError
@@ -10,6 +12,7 @@ from fencepost.wire.messages import NULL_UUID
 from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
+    from fencepost.broker.dispatch import Call
     from fencepost.broker.topics import Topic, TopicRegistry
 
 
@@ -30,6 +33,21 @@ def names(entry: Any) -> dict[str, Any]:
     return {"topic_id": entry.topic_id} if hasattr(entry, "topic_id") else {"name": ""}
 
 
+def refuse_commit(entries: Iterable[Any], code: ErrorCode) -> dict[str, Any]:
+    """The same answer for all partitions."""
+    return {
+        "topics": [
+            {
+                **names(entry),
+                "partitions": [
+                    {"partition_index": part.partition_index, "error_code": code} for part in entry.partitions
+                ],
+            }
+            for entry in entries
+        ]
+    }
+
+
 def _offsets_to_commit(topics: "TopicRegistry", entries: Iterable[Any]) -> list[OffsetToCommit]:
     return [
         OffsetToCommit(
@@ -46,12 +64,18 @@ def _offsets_to_commit(topics: "TopicRegistry", entries: Iterable[Any]) -> list[
 
 
 async def answer_commit(
-    topics: "TopicRegistry", entries: Iterable[Any], commit: Callable[[list[OffsetToCommit]], Awaitable[Results]]
+    call: "Call", entries: Iterable[Any], commit: Callable[[list[OffsetToCommit]], Awaitable[Results]]
 ) -> dict[str, Any]:
-    """Commit the offsets of partitions that exist, and answer for all of them in the order of the request."""
+    """Commit the offsets of partitions that exist and may be read; answer for all in the order of the request."""
+    topics = call.broker.topics
     results: Results = {}
     error = ErrorCode.NONE
-    offsets = _offsets_to_commit(topics, entries)
+    denied = {
+        id(entry)
+        for entry in entries
+        if not may_topic(call, Operation.READ, entry.name or getattr(entry, "topic_id", NULL_UUID))
+    }
+    offsets = _offsets_to_commit(topics, [entry for entry in entries if id(entry) not in denied])
     if offsets:
         try:
             results = await commit(offsets)
@@ -63,7 +87,9 @@ async def answer_commit(
         partitions = []
         for part in entry.partitions:
             index = part.partition_index
-            if topic is None:
+            if id(entry) in denied:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic is None:
                 code = missing(entry)
             elif not topic.has(index):
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,9 +1,10 @@
-"""The broker's settings for listeners, TLS and logins. Rows as in `settings_table`."""
+"""The broker's settings for listeners, TLS, logins and rights. Rows as in `settings_table`."""
 
 from fencepost.security.names import PROTOCOLS
-from fencepost.setting import INT_MAX, Change, Table, integer, long, optional_string, password, string, strings
+from fencepost.setting import INT_MAX, Change, Table, boolean, integer, long, optional_string, password, string, strings
 
 LIVE = Change.LIVE
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _JWKS = "sasl.oauthbearer.jwks.endpoint.url"
 
@@ -49,6 +50,10 @@ class SecuritySettings(Table):
     sasl_oauthbearer_expected_issuer = optional_string("Who must have issued a token.")
     sasl_oauthbearer_clock_skew_seconds = integer(30, "By how much clocks may differ.", low=0)
     sasl_oauthbearer_sub_claim_name = string("sub", "The claim that names the user.")
+    authorizer_class_name = string(
+        "", "What decides who may do what; everybody may do everything if empty.", choices=("", STANDARD_AUTHORIZER))
+    super_users = string("", "Who may do everything, as User:alice;User:bob.")
+    allow_everyone_if_no_acl_found = boolean(False, "Whether everybody may do all to what no ACL is about.")
     connections_max_reauth_ms = long(0, "How long a login is good, unless it is renewed; 0 for ever.", low=0)
     connection_failed_authentication_delay_ms = integer(
         100, "How long a failed login waits for its answer, so that guessing is slow.", low=0)

@@ -36,6 +36,14 @@ class Session:
         if self._when_known is not None:
             self._when_known()
 
+    @property
+    def who(self) -> Principal:
+        return self.principal or ANONYMOUS
+
+    @property
+    def address(self) -> str:
+        return self.host[1:]
+
     def admits(self, api_key: int) -> bool:
         """Whether this client may ask this now: before its login, and when that has ended, very little."""
         if self.login is None:

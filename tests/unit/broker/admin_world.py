@@ -36,7 +36,7 @@ class World:
         self.topics.open()
         self.node = SimpleNamespace(
             node_id=self.settings.node_id, settings=self.settings, topics=self.topics, clock=self.clock,
-            listeners=[requests.LISTENER],
+            authorizer=None, listeners=[requests.LISTENER],
         )  # fmt: skip
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ The partition of `__consumer_offsets` that holds the group becomes part of it, l
 version 2 leave this request out: TxnOffsetCommit from version 5 does it for them.
 """
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.fencing import code_for
 from fencepost.coordinator.runtime import coordinator_error
@@ -17,6 +18,8 @@ async def add_offsets_to_txn(call: Call) -> Response:
     request = call.request
     producer = Producer(request.producer_id, request.producer_epoch)
     try:
+        call.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        call.require(Operation.READ, Resource.GROUP, request.group_id)
         count = call.broker.topics.ensure_internal(CONSUMER_OFFSETS).partitions
         partition = TopicPartition(CONSUMER_OFFSETS, coordinator_partition(request.group_id, count))
         await call.broker.transactions.add_partitions(request.transactional_id, producer, [partition])

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from fencepost.broker import config_resources
+from fencepost.broker.acl import Operation
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.outcome import attempt
 from fencepost.errors import ErrorCode, KafkaError
@@ -32,6 +33,7 @@ def altered(call: Call, change: Any) -> list[dict[str, Any]]:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         if len({entry.name for entry in resource.configs}) < len(resource.configs):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        config_resources.require(call, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
         change(call, resource)
 
     return [

@@ -4,6 +4,7 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.outcome import attempt
 from fencepost.broker.placement import check_replicas, check_request_size
@@ -24,6 +25,7 @@ def create_partitions(call: Call) -> Response:
 def _grow(call: Call, wanted: Any, times: int) -> None:
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    call.require(Operation.ALTER, Resource.TOPIC, wanted.name)
     broker = call.broker
     topic = broker.topics.get(wanted.name)
     if topic is None:

@@ -1,12 +1,14 @@
 """CreateTopics (19): create topics, or only check whether that is possible. One sync of the disk per request.
 
-From version 5 on the answer has the number of partitions and replicas and every setting in force, from 7 on the id.
+From version 5 on the answer has the number of partitions and replicas and every setting in force, if the client may
+describe them; from 7 on the id.
 """
 
 from collections import Counter
 from typing import Any
 
 from fencepost.broker import topic_names
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.outcome import DONE, refused
 from fencepost.broker.placement import check_replicas, check_replication_factor, check_request_size
@@ -22,10 +24,13 @@ def create_topics(call: Call) -> Response:
     results: dict[str, dict[str, Any]] = {}
     new: list[Topic] = []
     spelled: set[str] = set()
+    may_create_all = call.may(Operation.CREATE, Resource.CLUSTER, quietly=True)
     for wanted in request.topics:
         try:
             if times[wanted.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if wanted.name != topic_names.CLUSTER_METADATA and not may_create_all:
+                call.require(Operation.CREATE, Resource.TOPIC, wanted.name)
             topic = _plan(call, wanted)
             if topic_names.collision_key(topic.name) in spelled:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic.name}' collides with another")
@@ -86,10 +91,11 @@ def _assigned_partitions(wanted: Any, node_id: int) -> int:
 
 
 def _made(call: Call, topic: Topic) -> dict[str, Any]:
+    made = {"name": topic.name, "topic_id": NULL_UUID if call.request.validate_only else topic.id, **DONE}
+    if not call.may(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, topic.name, quietly=True):
+        return {**made, "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     return {
-        "name": topic.name,
-        "topic_id": NULL_UUID if call.request.validate_only else topic.id,
-        **DONE,
+        **made,
         "num_partitions": topic.partitions,
         "replication_factor": 1,
         "configs": [

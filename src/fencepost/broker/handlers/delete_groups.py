@@ -1,5 +1,6 @@
 """DeleteGroups (42): remove groups that have no members, with their offsets. Answered when durable."""
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode, KafkaError
 
@@ -12,6 +13,7 @@ async def delete_groups(call: Call) -> Response:
 
 async def _delete(call: Call, group_id: str) -> ErrorCode:
     try:
+        call.require(Operation.DELETE, Resource.GROUP, group_id)
         await call.broker.groups.delete_group(group_id)
     except KafkaError as error:
         return error.code

@@ -5,6 +5,7 @@ Answered once the new start is on the disk: what was deleted does not come back.
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import INTERNAL_TOPICS
@@ -27,6 +28,7 @@ def delete_records(call: Call) -> Response:
 
 def _delete(call: Call, topic: str, wanted: Any) -> dict[str, Any]:
     try:
+        call.require(Operation.DELETE, Resource.TOPIC, topic)
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}")
         log = call.broker.topics.existing_log(topic, wanted.partition_index)

@@ -1,6 +1,6 @@
 """DescribeCluster (60): the cluster and its one broker. Version 1 can ask for controllers, which have no endpoint."""
 
-from fencepost.broker import authorized
+from fencepost.broker.acl import NOT_ASKED, Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode
 
@@ -17,6 +17,9 @@ def describe_cluster(call: Call) -> Response:
         problem = f"Unsupported endpoint type {request.endpoint_type}"
         return {"error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "error_message": problem}
     asked = request.include_cluster_authorized_operations
+    operations = NOT_ASKED
+    if asked:
+        operations = call.operations(Resource.CLUSTER) if call.may(Operation.DESCRIBE, Resource.CLUSTER) else 0
     rack, address = broker.settings.broker_rack, call.session.listener.advertised
     return {
         "error_code": ErrorCode.NONE,
@@ -30,5 +33,5 @@ def describe_cluster(call: Call) -> Response:
                 "rack": rack,
             }
         ],
-        "cluster_authorized_operations": authorized.CLUSTER if asked else authorized.NOT_ASKED,
+        "cluster_authorized_operations": operations,
     }

@@ -6,6 +6,7 @@ No keys, or an empty list of them, asks for all. Version 3 brought types and doc
 from typing import Any
 
 from fencepost.broker import config_resources
+from fencepost.broker.acl import Operation
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.settings import Described
 from fencepost.errors import KafkaError
@@ -20,6 +21,7 @@ def describe_configs(call: Call) -> Response:
 def _resource(call: Call, resource: Any) -> dict[str, Any]:
     result = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
     try:
+        config_resources.require(call, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
         described = config_resources.describe(call.broker, resource.resource_type, resource.resource_name)
     except KafkaError as error:
         return result | {"error_code": error.code, "error_message": error.message}

@@ -5,7 +5,7 @@ A group that does not exist is Dead. From version 6 on the answer also has GROUP
 
 from typing import Any
 
-from fencepost.broker import authorized
+from fencepost.broker.acl import NOT_ASKED, Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode
 
@@ -18,6 +18,8 @@ def describe_groups(call: Call) -> Response:
 
 
 def _describe(call: Call, group_id: str) -> dict[str, Any]:
+    if not call.may(Operation.DESCRIBE, Resource.GROUP, group_id):
+        return {"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED, "group_id": group_id}
     described = call.broker.groups.describe(group_id)
     if described is None:
         is_error = call.version >= FIRST_WITH_MISSING_GROUP
@@ -45,5 +47,5 @@ def _describe(call: Call, group_id: str) -> dict[str, Any]:
             }
             for member in described.members
         ],
-        "authorized_operations": authorized.GROUP if asked else authorized.NOT_ASKED,
+        "authorized_operations": call.operations(Resource.GROUP, group_id) if asked else NOT_ASKED,
     }

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.topics import Topic
 from fencepost.errors import ErrorCode
@@ -11,6 +12,8 @@ from fencepost.errors import ErrorCode
 
 @handler(35, versions=(1, 5))
 def describe_log_dirs(call: Call) -> Response:
+    if not call.may(Operation.DESCRIBE, Resource.CLUSTER):
+        return {"error_code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "results": []}
     topics, wanted = call.broker.topics, call.request.topics
     if wanted is None:
         described = [_topic(call, topic, range(topic.partitions)) for topic in topics.all()]

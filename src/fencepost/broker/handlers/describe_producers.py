@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode
 
@@ -20,6 +21,8 @@ def describe_producers(call: Call) -> Response:
 
 
 def _describe(call: Call, topic: str, partition: int) -> dict[str, Any]:
+    if not call.may(Operation.READ, Resource.TOPIC, topic):
+        return {"partition_index": partition, "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     log = call.broker.topics.log(topic, partition)
     if log is None:
         return {"partition_index": partition, "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

@@ -5,6 +5,7 @@ An offset of the metadata log is the number of a line in the catalogue.
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource, refusal
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.outcome import DONE, refused
 from fencepost.broker.topic_names import CLUSTER_METADATA
@@ -13,6 +14,8 @@ from fencepost.errors import ErrorCode, KafkaError
 
 @handler(55, versions=(0, 2))
 def describe_quorum(call: Call) -> Response:
+    if not call.may(Operation.DESCRIBE, Resource.CLUSTER):
+        return refused(refusal(Resource.CLUSTER))
     broker = call.broker
     topics = [
         {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.broker import authorized
+from fencepost.broker.acl import NOT_ASKED, Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.handlers.metadata import led_partitions
 from fencepost.broker.topic_names import validate
@@ -12,18 +12,24 @@ from fencepost.errors import ErrorCode, KafkaError
 @handler(75, versions=(0, 0))
 def describe_topic_partitions(call: Call) -> Response:
     request, topics = call.request, call.broker.topics
-    names = sorted({entry.name for entry in request.topics} or {topic.name for topic in topics.all()})
+    asked = sorted({entry.name for entry in request.topics})
+    names = [
+        name
+        for name in asked or sorted(topic.name for topic in topics.all())
+        if call.may(Operation.DESCRIBE, Resource.TOPIC, name, quietly=not asked)
+    ]
+    hidden = [_unknown(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, NOT_ASKED) for name in asked if name not in names]
     left = min(request.response_partition_limit, call.broker.settings.max_request_partition_size_limit)
     cursor = request.cursor
     if left < 1 or (cursor is not None and cursor.partition_index < 0):
-        return {"topics": [_unknown(name, ErrorCode.INVALID_REQUEST, authorized.NOT_ASKED) for name in names]}
+        return {"topics": [_unknown(name, ErrorCode.INVALID_REQUEST, NOT_ASKED) for name in names]}
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     described: list[dict[str, Any]] = []
     for name in names:
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if left == 0:
-            return _page(described, name, first)
+            return _page(described + hidden, name, first)
         topic = _describe(call, name, first, left)
         described.append(topic)
         count = len(topic.get("partitions", ()))
@@ -31,8 +37,8 @@ def describe_topic_partitions(call: Call) -> Response:
         shown = first + count
         known = topics.get(name)
         if known is not None and shown < known.partitions:
-            return _page(described, name, shown)
-    return {"topics": described, "next_cursor": None}
+            return _page(described + hidden, name, shown)
+    return {"topics": described + hidden, "next_cursor": None}
 
 
 def _page(described: list[dict[str, Any]], name: str, partition: int) -> Response:
@@ -40,13 +46,13 @@ def _page(described: list[dict[str, Any]], name: str, partition: int) -> Respons
 
 
 def _describe(call: Call, name: str, first: int, limit: int) -> dict[str, Any]:
-    topic = call.broker.topics.get(name)
+    topic, operations = call.broker.topics.get(name), call.operations(Resource.TOPIC, name)
     if topic is None:
         try:
             validate(name)
         except KafkaError as error:
-            return _unknown(name, error.code, authorized.TOPIC)
-        return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, authorized.TOPIC)
+            return _unknown(name, error.code, operations)
+        return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, operations)
     return {
         "name": name,
         "topic_id": topic.id,
@@ -55,7 +61,7 @@ def _describe(call: Call, name: str, first: int, limit: int) -> dict[str, Any]:
             {**partition, "eligible_leader_replicas": [], "last_known_elr": []}
             for partition in led_partitions(call.broker.node_id, range(first, min(topic.partitions, first + limit)))
         ],
-        "topic_authorized_operations": authorized.TOPIC,
+        "topic_authorized_operations": operations,
     }
 
 

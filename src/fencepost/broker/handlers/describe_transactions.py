@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.txn.model import by_topic
 from fencepost.errors import ErrorCode, KafkaError
@@ -14,6 +15,7 @@ def describe_transactions(call: Call) -> Response:
 
 def _describe(call: Call, transactional_id: str) -> dict[str, Any]:
     try:
+        call.require(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transactional_id)
         transaction = call.broker.transactions.describe(transactional_id)
     except KafkaError as error:
         return {"error_code": error.code, "transactional_id": transactional_id}
@@ -26,6 +28,8 @@ def _describe(call: Call, transactional_id: str) -> dict[str, Any]:
         "producer_id": transaction.producer_id,
         "producer_epoch": transaction.producer_epoch,
         "topics": [
-            {"topic": topic, "partitions": partitions} for topic, partitions in by_topic(transaction.partitions).items()
+            {"topic": topic, "partitions": partitions}
+            for topic, partitions in by_topic(transaction.partitions).items()
+            if call.may(Operation.DESCRIBE, Resource.TOPIC, topic, quietly=True)
         ],
     }

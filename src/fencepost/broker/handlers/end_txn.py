@@ -4,6 +4,7 @@ A client that sends version 5 speaks transaction version 2 (KIP-890): its epoch 
 carries the producer id and epoch of its next transaction.
 """
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.fencing import code_for
 from fencepost.coordinator.txn.decide import Outcome, Producer
@@ -19,6 +20,7 @@ async def end_txn(call: Call) -> Response:
     request = call.request
     is_v2 = call.version >= FIRST_OF_TRANSACTION_V2
     try:
+        call.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
         following = await call.broker.transactions.end(
             request.transactional_id,
             Producer(request.producer_id, request.producer_epoch),

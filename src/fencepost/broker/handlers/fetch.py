@@ -7,9 +7,11 @@ limit (KIP-74).
 
 from typing import Any
 
+from fencepost.broker.acl import Operation
 from fencepost.broker.dispatch import Call, Parts, RawAnswer, Waiting, raw_handler
 from fencepost.broker.fetch_sessions import Session, Wanted
 from fencepost.broker.leadership import check_leader_epoch
+from fencepost.broker.topic_rights import require_topic
 from fencepost.clock import Handle
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.partition import PartitionLog
@@ -43,6 +45,7 @@ class Poll:
         self._max_wait_ms: int = request.max_wait_ms
         self._min_bytes: int = request.min_bytes
         self._max_bytes = min(request.max_bytes, call.broker.settings.fetch_max_bytes)
+        self._is_guarded = call.broker.authorizer is not None
         self._isolation = Isolation(min(1, max(0, request.isolation_level)))
         self._logs: list[PartitionLog] = []
         self._watched: list[PartitionLog] = []
@@ -126,6 +129,8 @@ class Poll:
         )
 
     def _find(self, wanted: Wanted) -> PartitionLog:
+        if self._is_guarded:
+            require_topic(self._call, Operation.READ, wanted.topic)
         topics = self._call.broker.topics
         if isinstance(wanted.topic, bytes):
             log = topics.log_by_id(wanted.topic, wanted.partition)

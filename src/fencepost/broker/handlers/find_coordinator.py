@@ -3,8 +3,9 @@
 Version 4 asks for many keys at once. The answer is then in `coordinators` instead of the top level.
 """
 
+from fencepost.broker.acl import Operation, Resource, refusal
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.broker.outcome import DONE
+from fencepost.broker.outcome import DONE, refused
 from fencepost.errors import ErrorCode
 
 FIRST_BATCHED = 4
@@ -24,5 +25,8 @@ def _find(call: Call, key: str) -> dict[str, object]:
     if kind not in (GROUP, TRANSACTION):
         message = "share groups are not offered" if kind == 2 else f"unknown coordinator type {kind}"
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": message, "node_id": -1, "port": -1}
+    resource = Resource.GROUP if kind == GROUP else Resource.TRANSACTIONAL_ID
+    if not call.may(Operation.DESCRIBE, resource, key):
+        return {**refused(refusal(resource)), "node_id": -1, "host": "", "port": -1}
     address = call.session.listener.advertised
     return {**DONE, "node_id": call.broker.node_id, "host": address.host, "port": address.port}

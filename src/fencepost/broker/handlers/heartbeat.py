@@ -1,5 +1,6 @@
 """Heartbeat (12): a member is alive, and learns about rebalances. Static members send their instance id (version 3)."""
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode, KafkaError
 
@@ -8,6 +9,7 @@ from fencepost.errors import ErrorCode, KafkaError
 def heartbeat(call: Call) -> Response:
     request = call.request
     try:
+        call.require(Operation.READ, Resource.GROUP, request.group_id)
         call.broker.groups.heartbeat(
             request.group_id, request.member_id, request.group_instance_id, request.generation_id
         )

@@ -5,6 +5,7 @@ before it joins (KIP-394). Version 5 brought static members (KIP-345). In versio
 that there is nothing to assign (KIP-814). If a client goes away while it waits, its request is cancelled.
 """
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, OnDisconnect, Response, handler
 from fencepost.coordinator.group.requests import Joined, JoinRequest, MemberIdRequired, Protocol
 from fencepost.errors import ErrorCode, KafkaError
@@ -17,6 +18,8 @@ FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 
 @handler(11, versions=(0, 9), on_disconnect=OnDisconnect.CANCEL)
 async def join_group(call: Call) -> Response:
+    if not call.may(Operation.READ, Resource.GROUP, call.request.group_id):
+        return _answer(Joined(member_id=""), call.version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     try:
         joined = await call.broker.groups.join(_request(call))
     except MemberIdRequired as error:

@@ -1,6 +1,7 @@
 """LeaveGroup (13): remove members from a group. Up to version 2 one, by its id. From version 3 several, and static ones
 by their instance id alone, as administrators do."""
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.group.requests import Leaver
 from fencepost.errors import KafkaError
@@ -17,6 +18,7 @@ async def leave_group(call: Call) -> Response:
     else:
         leavers = [Leaver(request.member_id)]
     try:
+        call.require(Operation.READ, Resource.GROUP, request.group_id)
         codes = await call.broker.groups.leave(request.group_id, leavers)
     except KafkaError as error:
         return {"error_code": error.code}

@@ -6,6 +6,7 @@
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.leadership import check_leader_epoch
 from fencepost.errors import ErrorCode, KafkaError
@@ -34,6 +35,7 @@ def list_offsets(call: Call) -> Response:
 def _answer(call: Call, topic: str, partition: Any, isolation: Isolation) -> dict[str, Any]:
     index = partition.partition_index
     try:
+        call.require(Operation.DESCRIBE, Resource.TOPIC, topic)
         log = call.broker.topics.existing_log(topic, index)
         check_leader_epoch(log, partition.current_leader_epoch)
         return {"partition_index": index, "error_code": ErrorCode.NONE, **_find(log, partition.timestamp, isolation)}

@@ -4,6 +4,7 @@ By state and producer id; from version 1 by how long the transaction is open. Ve
 id, KIP-1152) is not offered: it needs RE2, because Python's own engine can take exponential time.
 """
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.txn.states import BY_LABEL
 from fencepost.errors import ErrorCode
@@ -23,5 +24,6 @@ def list_transactions(call: Call) -> Response:
                 "transaction_state": transaction.state.label,
             }
             for transaction in call.broker.transactions.list(states, producer_ids, request.duration_filter)
+            if call.may(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, transaction.transactional_id, quietly=True)
         ],
     }

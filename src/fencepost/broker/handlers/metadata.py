@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fencepost.broker import topic_names
+from fencepost.broker.acl import NOT_ASKED, Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.topics import Topic
 from fencepost.errors import ErrorCode, KafkaError
@@ -19,10 +20,23 @@ def metadata(call: Call) -> Response:
     broker, request = call.broker, call.request
     wanted, address = request.topics, call.session.listener.advertised
     if wanted is None or (call.version == 0 and not wanted):
-        topics = [_describe(broker.node_id, topic) for topic in broker.topics.all()]
+        topics = [
+            _describe(call, topic)
+            for topic in broker.topics.all()
+            if call.may(Operation.DESCRIBE, Resource.TOPIC, topic.name, quietly=True)
+        ]
     else:
-        refused = _create_on_sight(call, [entry.name for entry in wanted if entry.name is not None])
+        names = [entry.name for entry in wanted if entry.name is not None]
+        refused = {
+            name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            for name in names
+            if not call.may(Operation.DESCRIBE, Resource.TOPIC, name)
+        }
+        refused |= _create_on_sight(call, [name for name in names if name not in refused])
         topics = [_find(call, entry.name, entry.topic_id, refused) for entry in wanted]
+    cluster_operations = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        cluster_operations = call.operations(Resource.CLUSTER) if call.may(Operation.DESCRIBE, Resource.CLUSTER) else 0
     return {
         "brokers": [
             {
@@ -35,15 +49,18 @@ def metadata(call: Call) -> Response:
         "cluster_id": broker.topics.cluster_id,
         "controller_id": broker.node_id,
         "topics": topics,
+        "cluster_authorized_operations": cluster_operations,
     }
 
 
-def _describe(node_id: int, topic: Topic) -> dict[str, Any]:
+def _describe(call: Call, topic: Topic) -> dict[str, Any]:
+    asked = call.request.include_topic_authorized_operations
     return {
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": topic.internal,
-        "partitions": led_partitions(node_id, range(topic.partitions)),
+        "partitions": led_partitions(call.broker.node_id, range(topic.partitions)),
+        "topic_authorized_operations": call.operations(Resource.TOPIC, topic.name) if asked else NOT_ASKED,
     }
 
 
@@ -59,8 +76,10 @@ def led_partitions(node_id: int, indexes: Iterable[int]) -> list[dict[str, Any]]
 def _find(call: Call, name: str | None, topic_id: bytes, refused: dict[str, ErrorCode]) -> dict[str, Any]:
     topics = call.broker.topics
     topic = topics.by_id(topic_id) if name is None else topics.get(name)
-    if topic is not None:
-        return _describe(call.broker.node_id, topic)
+    if topic is not None and name is None and not call.may(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+        return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": None, "topic_id": topic_id}
+    if topic is not None and name not in refused:
+        return _describe(call, topic)
     if name is None:
         unnamed = None if call.version >= 12 else ""
         return {"error_code": ErrorCode.UNKNOWN_TOPIC_ID, "name": unnamed, "topic_id": topic_id}
@@ -78,6 +97,8 @@ def _create_on_sight(call: Call, names: list[str]) -> dict[str, ErrorCode]:
             continue
         try:
             topic_names.validate(name)
+            if allowed and not call.may(Operation.CREATE, Resource.CLUSTER, quietly=True):
+                call.require(Operation.CREATE, Resource.TOPIC, name)
             if allowed and name in INTERNAL_TOPICS:
                 broker.topics.ensure_internal(name)
             elif allowed:

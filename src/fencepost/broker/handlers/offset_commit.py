@@ -6,9 +6,11 @@ not exist is GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION. Version 10 names 
 
 from functools import partial
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.broker.offset_topics import answer_commit
+from fencepost.broker.offset_topics import answer_commit, refuse_commit
 from fencepost.coordinator.group.requests import Identity
+from fencepost.errors import ErrorCode
 
 FIRST_WITH_MISSING_GROUP = 9
 
@@ -24,4 +26,6 @@ async def offset_commit(call: Call) -> Response:
         retention_ms=request.retention_time_ms,
         knows_missing_group=call.version >= FIRST_WITH_MISSING_GROUP,
     )
-    return await answer_commit(call.broker.topics, request.topics, commit)
+    if not call.may(Operation.READ, Resource.GROUP, request.group_id):
+        return refuse_commit(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return await answer_commit(call, request.topics, commit)

@@ -1,5 +1,6 @@
 """OffsetDelete (47): delete committed offsets of a group, unless a member subscribes to the topic."""
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import TopicPartition
@@ -10,10 +11,13 @@ async def offset_delete(call: Call) -> Response:
     request, broker = call.request, call.broker
     if not request.group_id:
         return {"error_code": ErrorCode.INVALID_GROUP_ID}
+    if not call.may(Operation.DELETE, Resource.GROUP, request.group_id):
+        return {"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    denied = {topic.name for topic in request.topics if not call.may(Operation.READ, Resource.TOPIC, topic.name)}
     wanted = [
         TopicPartition(topic.name, part.partition_index)
         for topic in request.topics
-        if broker.topics.get(topic.name) is not None
+        if topic.name not in denied and broker.topics.get(topic.name) is not None
         for part in topic.partitions
     ]
     try:
@@ -28,7 +32,9 @@ async def offset_delete(call: Call) -> Response:
                 "partitions": [
                     {
                         "partition_index": part.partition_index,
-                        "error_code": results.get(
+                        "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                        if topic.name in denied
+                        else results.get(
                             TopicPartition(topic.name, part.partition_index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                         ),
                     }

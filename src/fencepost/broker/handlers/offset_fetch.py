@@ -6,10 +6,11 @@ and the client asks again. Version 8 asks for many groups at once. Version 10 na
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.offset_topics import find, missing, names
 from fencepost.coordinator.group.requests import FetchedOffset
-from fencepost.errors import KafkaError
+from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.terms import TopicPartition
 
 FIRST_WITH_GROUP_ERROR = 2
@@ -24,18 +25,13 @@ async def offset_fetch(call: Call) -> Response:
         return {"groups": [{"group_id": entry.group_id, **await _fetch(call, entry)} for entry in request.groups]}
     answer = await _fetch(call, request)
     if call.version < FIRST_WITH_GROUP_ERROR and "error_code" in answer:
-        failed = FetchedOffset(TopicPartition("", 0), error=answer["error_code"])
-        return {
-            "topics": [
-                {**names(topic), "partitions": [_partition(failed, index) for index in topic.partition_indexes]}
-                for topic in request.topics
-            ]
-        }
+        return {"topics": [_refuse(topic, answer["error_code"]) for topic in request.topics]}
     return answer
 
 
 async def _fetch(call: Call, entry: Any) -> dict[str, Any]:
     try:
+        call.require(Operation.DESCRIBE, Resource.GROUP, entry.group_id)
         topics = await (_fetch_all(call, entry) if entry.topics is None else _fetch_some(call, entry))
     except KafkaError as error:
         return {"topics": [], "error_code": error.code}
@@ -46,6 +42,8 @@ async def _fetch_all(call: Call, entry: Any) -> list[dict[str, Any]]:
     offsets = call.broker.groups.offsets
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for fetched in await offsets.fetch(entry.group_id, None, require_stable=call.request.require_stable):
+        if not call.may(Operation.DESCRIBE, Resource.TOPIC, fetched.where.topic, quietly=True):
+            continue
         by_topic.setdefault(fetched.where.topic, []).append(_partition(fetched, fetched.where.partition))
     if call.version < FIRST_WITH_IDS:
         return [{"name": name, "partitions": partitions} for name, partitions in by_topic.items()]
@@ -61,16 +59,22 @@ async def _fetch_some(call: Call, entry: Any) -> list[dict[str, Any]]:
         if call.version >= FIRST_WITH_IDS:
             topic = find(call.broker.topics, asked)
             if topic is None:
-                failed = FetchedOffset(TopicPartition("", 0), error=missing(asked))
-                partitions = [_partition(failed, index) for index in asked.partition_indexes]
-                answer.append({**names(asked), "partitions": partitions})
+                answer.append(_refuse(asked, missing(asked)))
                 continue
             name = topic.name
+        if not call.may(Operation.DESCRIBE, Resource.TOPIC, name):
+            answer.append(_refuse(asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         # A deleted topic may still have offsets, and clients may ask for them by its name.
         wanted = [TopicPartition(name, index) for index in asked.partition_indexes]
         fetched = await offsets.fetch(entry.group_id, wanted, require_stable=call.request.require_stable)
         answer.append({**names(asked), "partitions": [_partition(one, one.where.partition) for one in fetched]})
     return answer
+
+
+def _refuse(asked: Any, code: ErrorCode) -> dict[str, Any]:
+    failed = FetchedOffset(TopicPartition("", 0), error=code)
+    return {**names(asked), "partitions": [_partition(failed, index) for index in asked.partition_indexes]}
 
 
 def _partition(fetched: FetchedOffset, index: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.leadership import check_leader_epoch
 from fencepost.errors import ErrorCode, KafkaError
@@ -21,6 +22,8 @@ def offset_for_leader_epoch(call: Call) -> Response:
 
 def _answer(call: Call, topic: str, asked: Any) -> dict[str, Any]:
     try:
+        if not call.may(Operation.CLUSTER_ACTION, Resource.CLUSTER, quietly=True):
+            call.require(Operation.DESCRIBE, Resource.TOPIC, topic)
         log = call.broker.topics.existing_log(topic, asked.partition)
         check_leader_epoch(log, asked.current_leader_epoch)
     except KafkaError as error:

@@ -11,7 +11,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, RawAnswer, Waiting, raw_handler
+from fencepost.broker.topic_rights import may_topic, require_topic
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.log.partition import PartitionLog
 from fencepost.wire import produce as wire
@@ -68,8 +70,11 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
     find = call.broker.topics.log if version < wire.FIRST_WITH_TOPIC_IDS else call.broker.topics.log_by_id
     wait_for_disk = request.acks == ACKS_ALL
     begins_at_0 = request.transactional_id is not None and version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION
+    is_guarded = call.broker.authorizer is not None
     for topic, partition, records in request.partitions:
         try:
+            if is_guarded:
+                require_topic(call, Operation.WRITE, topic)
             log = find(topic, partition)  # type: ignore[arg-type]
             if log is None or log.topic in INTERNAL_TOPICS:
                 raise _not_writable(call, topic, log)
@@ -160,13 +165,16 @@ def _join_transaction(call: Call, request: ProduceRequest, transactional: list[P
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without a transactional id"
         )
+    call.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
     first = read_header(transactional[0][2] or b"")
     topics = call.broker.topics
     partitions = []
     for topic, partition, _ in transactional:
         log = topics.log_by_id(topic, partition) if isinstance(topic, bytes) else topics.log(topic, partition)
-        if log is not None:
+        if log is not None and may_topic(call, Operation.WRITE, log.topic, quietly=True):
             partitions.append(TopicPartition(log.topic, log.partition))
+    if not partitions:
+        return None
     producer = (request.transactional_id, first.producer_id, first.producer_epoch, partitions)
     if call.version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION:
         return call.broker.transactions.add_partitions_from_produce(*producer)

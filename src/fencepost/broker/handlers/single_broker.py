@@ -1,4 +1,4 @@
-"""Requests without effect on a single broker without access control: moving replicas, electing leaders, listing ACLs.
+"""Requests without effect on a single broker: moving replicas, electing leaders.
 
 Requests are checked as Kafka checks them, so that its tools report the same errors.
 """
@@ -6,35 +6,35 @@ Requests are checked as Kafka checks them, so that its tools report the same err
 from functools import partial
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource, refusal
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.broker.outcome import DONE, attempt
+from fencepost.broker.outcome import DONE, attempt, refused
 from fencepost.broker.placement import check_replicas
 from fencepost.errors import ErrorCode, KafkaError
 
+DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 PREFERRED, UNCLEAN = 0, 1
-
-
-@handler(29, versions=(1, 3))
-def describe_acls(call: Call) -> Response:
-    """DescribeAcls (29): there is no access control. The answer is Kafka's when no authorizer is set up."""
-    return {
-        "error_code": ErrorCode.SECURITY_DISABLED,
-        "error_message": "No Authorizer is configured on the broker",
-        "resources": [],
-    }
 
 
 @handler(34, versions=(1, 2))
 def alter_replica_log_dirs(call: Call) -> Response:
     """AlterReplicaLogDirs (34): there is one data directory, and every replica is in it already."""
     results: dict[str, list[dict[str, Any]]] = {}
+    move = _move if call.may(Operation.ALTER, Resource.CLUSTER) else _deny
     for directory in call.request.dirs:
         for topic in directory.topics:
             results.setdefault(topic.name, []).extend(
-                {"partition_index": index, "error_code": _move(call, directory.path, topic.name, index)}
+                {
+                    "partition_index": index,
+                    "error_code": move(call, directory.path, topic.name, index),
+                }
                 for index in topic.partitions
             )
     return {"results": [{"topic_name": name, "partitions": found} for name, found in results.items()]}
+
+
+def _deny(*_: object) -> ErrorCode:
+    return DENIED
 
 
 def _move(call: Call, path: str, topic_name: str, partition: int) -> ErrorCode:
@@ -51,6 +51,8 @@ def elect_leaders(call: Call) -> Response:
     request = call.request
     if request.election_type not in (PREFERRED, UNCLEAN):
         return {"error_code": ErrorCode.INVALID_REQUEST, "replica_election_results": []}
+    if not call.may(Operation.ALTER, Resource.CLUSTER):
+        return {"error_code": DENIED, "replica_election_results": []}
     results: list[dict[str, Any]]
     if request.topic_partitions is None:  # all partitions: only those that had an election are listed
         results = [{"topic": topic.name, "partition_result": []} for topic in call.broker.topics.all()]
@@ -77,6 +79,8 @@ def _elect(call: Call, name: str, partition: int) -> dict[str, Any]:
 def alter_partition_reassignments(call: Call) -> Response:
     """AlterPartitionReassignments (45): partitions can be assigned to this broker only, where they are already."""
     request = call.request
+    if not call.may(Operation.ALTER, Resource.CLUSTER):
+        return refused(refusal(Resource.CLUSTER))
     return {
         **DONE,
         "allow_replication_factor_change": request.allow_replication_factor_change,
@@ -109,4 +113,4 @@ def _reassign(call: Call, name: str, wanted: Any) -> None:
 @handler(46, versions=(0, 0))
 def list_partition_reassignments(call: Call) -> Response:
     """ListPartitionReassignments (46): with one broker nothing moves."""
-    return DONE
+    return DONE if call.may(Operation.DESCRIBE, Resource.CLUSTER) else refused(refusal(Resource.CLUSTER))

@@ -3,6 +3,7 @@
 From version 5 on the member says which protocol it believes the group has chosen, so that a mistake is noticed.
 """
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, OnDisconnect, Response, handler
 from fencepost.coordinator.group.requests import SyncRequest
 from fencepost.errors import ErrorCode, KafkaError
@@ -26,6 +27,7 @@ async def sync_group(call: Call) -> Response:
         assignments={entry.member_id: entry.assignment for entry in request.assignments},
     )
     try:
+        call.require(Operation.READ, Resource.GROUP, request.group_id)
         synced = await call.broker.groups.sync(wanted)
     except KafkaError as error:
         return {"error_code": error.code}

@@ -7,8 +7,9 @@ it. From version 5 on this handler puts it there (KIP-890). Version 4 understand
 
 from functools import partial
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.broker.offset_topics import answer_commit
+from fencepost.broker.offset_topics import answer_commit, refuse_commit
 from fencepost.coordinator.group.decide import Results
 from fencepost.coordinator.group.requests import Identity, OffsetToCommit
 from fencepost.coordinator.runtime import retriable_errors
@@ -21,7 +22,13 @@ FIRST_THAT_REGISTERS = 5
 
 @handler(28, versions=(0, 5))
 async def txn_offset_commit(call: Call) -> Response:
-    return await answer_commit(call.broker.topics, call.request.topics, partial(_commit, call))
+    request = call.request
+    try:
+        call.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        call.require(Operation.READ, Resource.GROUP, request.group_id)
+    except KafkaError as error:
+        return refuse_commit(request.topics, error.code)
+    return await answer_commit(call, request.topics, partial(_commit, call))
 
 
 async def _commit(call: Call, offsets: list[OffsetToCommit]) -> Results:

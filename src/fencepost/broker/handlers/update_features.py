@@ -5,6 +5,7 @@ All updates of a request take effect or none does. Versions 0 and 1 answer for e
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.outcome import DONE, refused
 from fencepost.broker.settings import BROKER_SETTINGS
@@ -18,6 +19,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 def update_features(call: Call) -> Response:
     request, topics = call.request, call.broker.topics
     try:
+        call.require(Operation.ALTER, Resource.CLUSTER)
         for update in request.feature_updates:
             _check(call, update)
         if not request.validate_only:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource, refusal
 from fencepost.broker.catalogue import Line, credential_line
 from fencepost.broker.dispatch import Call, Response, handler
+from fencepost.broker.outcome import refused
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, Credential, Mechanism
 
@@ -15,6 +17,8 @@ NUMBERS = {mechanism: number for number, mechanism in MECHANISMS.items()}
 @handler(50, versions=(0, 0))
 def describe_user_scram_credentials(call: Call) -> Response:
     """DescribeUserScramCredentials (50): which users there are, with which mechanisms."""
+    if not call.may(Operation.DESCRIBE, Resource.CLUSTER):
+        return {**refused(refusal(Resource.CLUSTER)), "results": []}
     known: dict[str, list[dict[str, Any]]] = {}
     for (name, mechanism), credential in call.broker.topics.catalogue.credentials.items():
         info = {"mechanism": NUMBERS[mechanism], "iterations": credential.iterations}
@@ -44,6 +48,8 @@ def alter_user_scram_credentials(call: Call) -> Response:
     changes: dict[str, list[Any]] = {}
     for change in (*request.deletions, *request.upsertions):
         changes.setdefault(change.name, []).append(change)
+    if not call.may(Operation.ALTER, Resource.CLUSTER):
+        return {"results": [{"user": name, **refused(refusal(Resource.CLUSTER))} for name in changes]}
     results, lines = [], []
     for name, wanted in changes.items():
         code, message = ErrorCode.NONE, None

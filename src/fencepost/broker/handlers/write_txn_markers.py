@@ -7,6 +7,7 @@ hanging transaction on a partition. Answered when the markers are durable.
 import asyncio
 from typing import Any
 
+from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.txn.markers import Marker
 from fencepost.errors import ErrorCode, KafkaError
@@ -15,7 +16,20 @@ from fencepost.wire.terms import TopicPartition
 
 @handler(27, versions=(1, 2))
 async def write_txn_markers(call: Call) -> Response:
+    # An administrator has ALTER, another broker CLUSTER_ACTION.
+    allowed = call.may(Operation.ALTER, Resource.CLUSTER, quietly=True)
+    if not allowed and not call.may(Operation.CLUSTER_ACTION, Resource.CLUSTER):
+        return {"markers": [_refuse(marker) for marker in call.request.markers]}
     return {"markers": await asyncio.gather(*(_end(call, marker) for marker in call.request.markers))}
+
+
+def _refuse(marker: Any) -> dict[str, Any]:
+    refused = {"error_code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+    topics = [
+        {"name": topic.name, "partitions": [{"partition_index": index, **refused} for index in topic.partition_indexes]}
+        for topic in marker.topics
+    ]
+    return {"producer_id": marker.producer_id, "topics": topics}
 
 
 async def _end(call: Call, request: Any) -> dict[str, Any]:

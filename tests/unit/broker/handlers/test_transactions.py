@@ -28,7 +28,9 @@ def rig() -> Rig:
 
 @pytest.fixture
 def send(rig: Rig) -> Send:
-    return partial(requests.ask, SimpleNamespace(topics=rig.machine.topics, transactions=rig.coordinator))
+    return partial(
+        requests.ask, SimpleNamespace(topics=rig.machine.topics, transactions=rig.coordinator, authorizer=None)
+    )
 
 
 def all_versions(key: int) -> range:
