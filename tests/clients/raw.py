@@ -22,7 +22,7 @@ from fencepost.errors import ConnectionLost
 from fencepost.wire import messages
 
 #: The API keys by name: `Key.END_TXN`.
-Key = enum.IntEnum("Key", {name.upper(): key for key, name in messages.api_names().items()})
+Key: Any = enum.IntEnum("Key", {name.upper(): key for key, name in messages.api_names().items()})
 
 TIMEOUT_S = 20.0
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -8,11 +8,10 @@ from typing import Any
 
 from fencepost.broker.acl import Operation, Resource, refusal
 from fencepost.broker.dispatch import Call, Response, handler
-from fencepost.broker.outcome import DONE, attempt, refused
+from fencepost.broker.outcome import DONE, attempt
 from fencepost.broker.placement import check_replicas
 from fencepost.errors import ErrorCode, KafkaError
 
-DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 PREFERRED, UNCLEAN = 0, 1
 
 
@@ -26,23 +25,24 @@ def alter_replica_log_dirs(call: Call) -> Response:
             results.setdefault(topic.name, []).extend(
                 {
                     "partition_index": index,
-                    "error_code": move(call, directory.path, topic.name, index),
+                    "error_code": attempt(partial(move, call, directory.path, topic.name, index))["error_code"],
                 }
                 for index in topic.partitions
             )
     return {"results": [{"topic_name": name, "partitions": found} for name, found in results.items()]}
 
 
-def _deny(*_: object) -> ErrorCode:
-    return DENIED
+def _deny(*_: object) -> None:
+    raise refusal(Resource.CLUSTER)
 
 
-def _move(call: Call, path: str, topic_name: str, partition: int) -> ErrorCode:
+def _move(call: Call, path: str, topic_name: str, partition: int) -> None:
     topics = call.broker.topics
     if path.rstrip("/") != str(topics.data_dir):
-        return ErrorCode.LOG_DIR_NOT_FOUND
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
     topic = topics.get(topic_name)
-    return ErrorCode.NONE if topic is not None and topic.has(partition) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None or not topic.has(partition):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @handler(43, versions=(0, 2))
@@ -51,17 +51,23 @@ def elect_leaders(call: Call) -> Response:
     request = call.request
     if request.election_type not in (PREFERRED, UNCLEAN):
         return {"error_code": ErrorCode.INVALID_REQUEST, "replica_election_results": []}
-    if not call.may(Operation.ALTER, Resource.CLUSTER):
-        return {"error_code": DENIED, "replica_election_results": []}
+    allowed = attempt(partial(call.require, Operation.ALTER, Resource.CLUSTER))
     results: list[dict[str, Any]]
     if request.topic_partitions is None:  # all partitions: only those that had an election are listed
-        results = [{"topic": topic.name, "partition_result": []} for topic in call.broker.topics.all()]
+        elected = call.broker.topics.all() if allowed is DONE else []
+        results = [{"topic": topic.name, "partition_result": []} for topic in elected]
     else:
         results = [
-            {"topic": entry.topic, "partition_result": [_elect(call, entry.topic, index) for index in entry.partitions]}
+            {
+                "topic": entry.topic,
+                "partition_result": [
+                    {"partition_id": index, **(_elect(call, entry.topic, index) if allowed is DONE else allowed)}
+                    for index in entry.partitions
+                ],
+            }
             for entry in request.topic_partitions
         ]
-    return {"error_code": ErrorCode.NONE, "replica_election_results": results}
+    return {"error_code": allowed["error_code"], "replica_election_results": results}
 
 
 def _elect(call: Call, name: str, partition: int) -> dict[str, Any]:
@@ -72,23 +78,23 @@ def _elect(call: Call, name: str, partition: int) -> dict[str, Any]:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{partition}"
     else:
         code, message = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
-    return {"partition_id": partition, "error_code": code, "error_message": message}
+    return {"error_code": code, "error_message": message}
 
 
 @handler(45, versions=(0, 1))
 def alter_partition_reassignments(call: Call) -> Response:
     """AlterPartitionReassignments (45): partitions can be assigned to this broker only, where they are already."""
     request = call.request
-    if not call.may(Operation.ALTER, Resource.CLUSTER):
-        return refused(refusal(Resource.CLUSTER))
+    allowed = attempt(partial(call.require, Operation.ALTER, Resource.CLUSTER))
+    reassign = _reassign if allowed is DONE else _deny
     return {
-        **DONE,
+        **allowed,
         "allow_replication_factor_change": request.allow_replication_factor_change,
         "responses": [
             {
                 "name": topic.name,
                 "partitions": [
-                    {"partition_index": wanted.partition_index, **attempt(partial(_reassign, call, topic.name, wanted))}
+                    {"partition_index": wanted.partition_index, **attempt(partial(reassign, call, topic.name, wanted))}
                     for wanted in topic.partitions
                 ],
             }
@@ -113,4 +119,4 @@ def _reassign(call: Call, name: str, wanted: Any) -> None:
 @handler(46, versions=(0, 0))
 def list_partition_reassignments(call: Call) -> Response:
     """ListPartitionReassignments (46): with one broker nothing moves."""
-    return DONE if call.may(Operation.DESCRIBE, Resource.CLUSTER) else refused(refusal(Resource.CLUSTER))
+    return attempt(partial(call.require, Operation.DESCRIBE, Resource.CLUSTER))

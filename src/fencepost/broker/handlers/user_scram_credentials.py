@@ -18,7 +18,8 @@ NUMBERS = {mechanism: number for number, mechanism in MECHANISMS.items()}
 def describe_user_scram_credentials(call: Call) -> Response:
     """DescribeUserScramCredentials (50): which users there are, with which mechanisms."""
     if not call.may(Operation.DESCRIBE, Resource.CLUSTER):
-        return {**refused(refusal(Resource.CLUSTER)), "results": []}
+        refusals = refused(refusal(Resource.CLUSTER))
+        return {**refusals, "results": [{"user": user.name, **refusals} for user in call.request.users or ()]}
     known: dict[str, list[dict[str, Any]]] = {}
     for (name, mechanism), credential in call.broker.topics.catalogue.credentials.items():
         info = {"mechanism": NUMBERS[mechanism], "iterations": credential.iterations}
