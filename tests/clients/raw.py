@@ -21,8 +21,9 @@ from fencepost.client.settings import parse_address
 from fencepost.errors import ConnectionLost
 from fencepost.wire import messages
 
+_make_enum: Any = enum.IntEnum  # the type checker cannot know its members
 #: The API keys by name: `Key.END_TXN`.
-Key: Any = enum.IntEnum("Key", {name.upper(): key for key, name in messages.api_names().items()})
+Key = _make_enum("Key", {name.upper(): key for key, name in messages.api_names().items()})
 
 TIMEOUT_S = 20.0
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
