@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator
 from fencepost.broker.acl import ANYTHING, Acl, AclFilter, Operation, Pattern, Permission, Resource
 from fencepost.broker.catalogue import Catalogue
 from fencepost.broker.principals import Principal
+from fencepost.broker.security_settings import STANDARD_AUTHORIZER
 from fencepost.broker.settings import Settings
+from fencepost.errors import ConfigError
 
 #: Decisions that are remembered. When there are more, all are forgotten.
 DECISIONS_MAX = 10_000
@@ -70,7 +72,7 @@ class Acls:
 class Authorizer:
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         """The catalogue is open."""
-        self._super_users = {str(principal) for principal in super_users(settings.super_users)}
+        self._super_users = _super_users(settings)
         self._allow_unknown = settings.allow_everyone_if_no_acl_found
         self._catalogue = catalogue
         self._acls = Acls()
@@ -163,6 +165,17 @@ def _is_covered(allowing: Acl, denied: set[tuple[Pattern, str]]) -> bool:
     return any((Pattern.PREFIXED, allowing.name[:length]) in denied for length in lengths)
 
 
-def super_users(text: str) -> list[Principal]:
-    """`User:alice;User:bob`. Names may contain commas, as those of certificates do. Raises ConfigError."""
-    return [Principal.parse(part) for part in text.split(";") if part.strip()]
+def check_settings(settings: Settings) -> None:
+    """ConfigError if an authorizer cannot be made of them."""
+    wanted = settings.authorizer_class_name
+    if wanted not in ("", STANDARD_AUTHORIZER):
+        raise ConfigError(
+            f"authorizer.class.name={wanted} is a class that this broker cannot run: {STANDARD_AUTHORIZER} turns ACLs "
+            "on, an empty value turns them off"
+        )
+    _super_users(settings)
+
+
+def _super_users(settings: Settings) -> set[str]:
+    """`User:alice;User:bob`. Names may contain commas, as those of certificates do."""
+    return {str(Principal.parse(part)) for part in settings.super_users.split(";") if part.strip()}

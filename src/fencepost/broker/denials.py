@@ -38,7 +38,7 @@ class Denials:
         log.info(
             "denied principal=%s host=%s operation=%s resource=%s:%s request=%s",
             _shown(str(call.session.who)), call.session.address, operation.name, resource.name, _shown(name),
-            call.broker.handlers[call.api_key].api.name,
+            call.broker.handlers[call.api_key].api.name.title().replace("_", ""),
         )  # fmt: skip
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from fencepost.broker.authorizer import Authorizer, super_users
+from fencepost.broker.authorizer import Authorizer, check_settings
 from fencepost.broker.connection import Connection
 from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.data_directory import random_uuid
@@ -88,7 +88,7 @@ class Node:
         self.listeners = listeners_of(settings, host, port)
         self.principal_rules = parse_rules(settings.ssl_principal_mapping_rules)
         self.limits = ConnectionLimits(settings, self.clock)
-        super_users(settings.super_users)  # refused here, before anything is opened
+        check_settings(settings)
         self.authorizer: Authorizer | None = None  #: None: everybody may do everything
         self.denials = Denials(self.clock)
         self._certificates: dict[str, Certificates] = {}

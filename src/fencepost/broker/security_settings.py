@@ -51,7 +51,7 @@ class SecuritySettings(Table):
     sasl_oauthbearer_clock_skew_seconds = integer(30, "By how much clocks may differ.", low=0)
     sasl_oauthbearer_sub_claim_name = string("sub", "The claim that names the user.")
     authorizer_class_name = string(
-        "", "What decides who may do what; everybody may do everything if empty.", choices=("", STANDARD_AUTHORIZER))
+        "", f"What decides who may do what: {STANDARD_AUTHORIZER}; everybody may do everything if empty.")
     super_users = string("", "Who may do everything, as User:alice;User:bob.")
     allow_everyone_if_no_acl_found = boolean(False, "Whether everybody may do all to what no ACL is about.")
     connections_max_reauth_ms = long(0, "How long a login is good, unless it is renewed; 0 for ever.", low=0)

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from fencepost.broker.authorizer import Authorizer
+from fencepost.broker.denials import Denials
 from fencepost.broker.dispatch import handlers
 from fencepost.broker.settings import Settings
 from fencepost.broker.topics import TopicRegistry
@@ -34,9 +36,11 @@ class World:
         self.settings = Settings.parse(self.given)
         self.topics = TopicRegistry(self.directory, self.settings, self.clock, self.disk, worker=self.worker)
         self.topics.open()
+        with_acls = self.settings.authorizer_class_name
         self.node = SimpleNamespace(
             node_id=self.settings.node_id, settings=self.settings, topics=self.topics, clock=self.clock,
-            authorizer=None, listeners=[requests.LISTENER],
+            authorizer=Authorizer(self.settings, self.topics.catalogue) if with_acls else None,
+            denials=Denials(self.clock), handlers=handlers(), listeners=[requests.LISTENER],
         )  # fmt: skip
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from fencepost.broker.acl import Acl, Operation, Pattern, Permission, Resource
 from fencepost.broker.catalogue import FILE_NAME, SLACK_LINES, Catalogue, Topic, _encode
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from tests.fakes.forgetful_disk import ForgetfulDisk, PowerLost
@@ -14,6 +15,10 @@ PATH = f"{HOME}/{FILE_NAME}"
 
 def topic(name, partitions=1, **config):
     return Topic(name, name.encode().ljust(16, b"."), partitions, config)
+
+
+def acl(name):
+    return Acl(Resource.TOPIC, name, Pattern.PREFIXED, "User:x", "*", Operation.READ, Permission.ALLOW)
 
 
 def opened(disk):
@@ -33,7 +38,8 @@ def catalogue(disk):
 
 
 def state(catalogue):
-    return (catalogue.topics, catalogue.gone, catalogue.altered, catalogue.next_producer_id, catalogue.features)
+    kept = (catalogue.next_producer_id, catalogue.features, catalogue.acls)
+    return (catalogue.topics, catalogue.gone, catalogue.altered, *kept)
 
 
 CHANGES = [
@@ -43,6 +49,8 @@ CHANGES = [
     [{"gone": {"name": "a", "id": topic("a").id.hex()}}],
     [{"altered": {"source": 2, "values": {"log.retention.ms": "7", "log.roll.ms": None}}}],
     [topic("b", 5).line()],
+    [{"acl": acl("a").fields()}, {"acl": acl("b").fields()}],
+    [{"acl_gone": acl("a").fields()}],
     [{"features": {"epoch": 1, "levels": {"transaction.version": 1}}}],
 ]
 
@@ -55,6 +63,7 @@ def test_every_change_survives_power_loss(disk, catalogue):
     assert set(catalogue.topics) == {"b", "c"}
     assert catalogue.topics["b"] == topic("b", 5)
     assert catalogue.gone == {topic("a").id: "a"}
+    assert list(catalogue.acls) == [acl("b")]
     assert (catalogue.next_producer_id, catalogue.features_epoch) == (1000, 1)
 
 
@@ -140,7 +149,7 @@ def test_a_change_costs_one_small_write_and_one_sync_however_many_topics_there_a
 def test_outdated_lines_are_dropped_when_there_are_many(disk, catalogue):
     for number in range(SLACK_LINES * 2):
         catalogue.write([{"producer_ids": number}])
-    catalogue.write(CHANGES[0])
+    catalogue.write([*CHANGES[0], {"acl": acl("a").fields()}])
     catalogue.tidy()
     assert disk.read_bytes(PATH).count(b"\n") < 10
     catalogue.write(CHANGES[1])
