@@ -29,6 +29,8 @@ logger = logging.getLogger("fencepost")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 OWNER_POLL_S = 0.25
 STDIN = 0
+DENIALS_FILE = "authorizer.log"  #: in the data directory
+DENIALS_BYTES = 10 * 1024 * 1024  #: then it is renamed to authorizer.log.1, and a new one begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ def serve(
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
+    if settings.authorizer_class_name:
+        _log_denials(data_dir / DENIALS_FILE)
     try:
         uvloop.run(_serve(Node(data_dir, settings, host, port, users=users), owner, greeting))
     except FencepostError as error:
@@ -77,6 +81,18 @@ def serve(
         if owner is not None and owner.takes_data_along and owner.is_gone():
             shutil.rmtree(data_dir, ignore_errors=True)
     return None
+
+
+def _log_denials(path: Path) -> None:
+    """Denials go to a file of their own, which stays small, and not to standard error."""
+    from logging.handlers import RotatingFileHandler  # 40 ms, which most brokers can do without
+
+    log = logging.getLogger("fencepost.authorizer")
+    to_file = RotatingFileHandler(path, maxBytes=DENIALS_BYTES, backupCount=1, delay=True, encoding="utf-8")
+    to_file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(to_file)
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 async def _serve(node: Node, owner: Owner | None, greeting: Callable[[Node], str]) -> None:

@@ -44,6 +44,8 @@ class Quick:
             settings["ssl.client.auth"] = "required"
         if self.protocol.uses_sasl:
             settings["sasl.enabled.mechanisms"] = MECHANISM
+        # Of no effect without an authorizer; with one, this user may do everything, and gives others their rights.
+        settings["super.users"] = f"User:{self.user}" if self.protocol.uses_sasl else f"User:CN={self.user}"
         return settings
 
     def client_security(self) -> ClientSecurity:

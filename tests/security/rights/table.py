@@ -257,10 +257,17 @@ TOPICS = [
     row("create_partitions", (0, 3), {topic(ALTER): Refused("results.error_code", TOPIC_FAILED)}),
 ]  # fmt: skip
 
+NOT_IN_KAFKA_41 = "Kafka 4.1 does not announce this version"
+
 GROUPS = [
     row(
         "offset_commit", (2, 8, 9),
         {group(READ): Refused(OF_PARTITIONS, GROUP_FAILED), topic(READ): Refused(OF_PARTITIONS, TOPIC_FAILED)},
+    ),
+    row(
+        "offset_commit", (10,),
+        {group(READ): Refused(OF_PARTITIONS, GROUP_FAILED), topic(READ): Refused(OF_PARTITIONS, TOPIC_FAILED)},
+        "by id", only_ours=NOT_IN_KAFKA_41,
     ),
     row(
         "offset_fetch", (1,),
@@ -276,6 +283,12 @@ GROUPS = [
         "offset_fetch", (8, 9),
         {group(DESCRIBE): Refused("groups.error_code", GROUP_FAILED),
          topic(DESCRIBE): Refused(OF_GROUP_PARTITIONS, TOPIC_FAILED)},
+    ),
+    row(
+        "offset_fetch", (10,),
+        {group(DESCRIBE): Refused("groups.error_code", GROUP_FAILED),
+         topic(DESCRIBE): Refused(OF_GROUP_PARTITIONS, TOPIC_FAILED)},
+        "by id", only_ours=NOT_IN_KAFKA_41,
     ),
     row(
         "offset_fetch", (8,), {group(DESCRIBE): Refused("groups.error_code", GROUP_FAILED),
