@@ -10,8 +10,13 @@ from fencepost.lab.kit.java import QUICK
 from fencepost.setting import Change
 
 SOURCE = Path(__file__).parent / "java" / "Settings.java"
-#: In Kafka a feature, and a setting of topics only.
-OURS = {"broker": {"transaction.version", "internal.segment.bytes"}, "topic": set()}
+#: In Kafka a feature, a setting of topics only, and what its authorizer reads by itself.
+OURS = {
+    "broker": {
+        "transaction.version", "internal.segment.bytes", "super.users", "allow.everyone.if.no.acl.found"
+    },
+    "topic": set(),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from fencepost.lab.kit.java import QUICK
 LOG_LINES_KEPT = 200
 PREFIX = "org.apache.kafka.tools."
 MAIN = {
+    "acls": PREFIX + "AclCommand",
     "broker-api-versions": PREFIX + "BrokerApiVersionsCommand",
     "client-compatibility": PREFIX + "ClientCompatibilityTest",
     "cluster": PREFIX + "ClusterTool",
