@@ -14,13 +14,14 @@ BEFORE_LOGIN = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 class Session:
     """Lives as long as its connection. Handlers read it through their `Call`."""
 
-    __slots__ = ("_when_known", "host", "listener", "login", "principal")
+    __slots__ = ("_when_known", "address", "host", "listener", "login", "principal")
 
     def __init__(
         self, host: str, listener: Listener, login: Login | None, when_known: Callable[[], None] | None = None
     ) -> None:
         self._when_known = when_known
         self.host = host  #: as Kafka shows it: /127.0.0.1
+        self.address = host[1:]
         self.listener = listener
         self.login = login  #: None where no login is asked for
         self.principal: Principal | None = None if login is not None else ANONYMOUS
@@ -39,10 +40,6 @@ class Session:
     @property
     def who(self) -> Principal:
         return self.principal or ANONYMOUS
-
-    @property
-    def address(self) -> str:
-        return self.host[1:]
 
     def admits(self, api_key: int) -> bool:
         """Whether this client may ask this now: before its login, and when that has ended, very little."""

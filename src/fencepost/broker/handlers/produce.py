@@ -70,11 +70,12 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
     find = call.broker.topics.log if version < wire.FIRST_WITH_TOPIC_IDS else call.broker.topics.log_by_id
     wait_for_disk = request.acks == ACKS_ALL
     begins_at_0 = request.transactional_id is not None and version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION
-    is_guarded = call.broker.authorizer is not None
+    is_guarded, allowed = call.broker.authorizer is not None, None
     for topic, partition, records in request.partitions:
         try:
-            if is_guarded:
+            if is_guarded and topic != allowed:
                 require_topic(call, Operation.WRITE, topic)
+                allowed = topic
             log = find(topic, partition)  # type: ignore[arg-type]
             if log is None or log.topic in INTERNAL_TOPICS:
                 raise _not_writable(call, topic, log)
