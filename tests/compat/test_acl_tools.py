@@ -1,6 +1,7 @@
 """kafka-acls, with the rights of somebody who logs in."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,6 +49,16 @@ def listed(printed: str) -> set[str]:
         elif entry is not None:
             found.add(f"{where} {' '.join(entry.groups())}")
     return found
+
+
+def test_the_commands_in_the_documentation_do_what_it_says(acls: Callable[..., str]) -> None:
+    page = Path("docs/security.md").read_text().replace("\\\n", " ")
+    start = "kafka-acls --bootstrap-server localhost:9093 --command-config admin.properties "
+    commands = [shlex.split(line.removeprefix(start)) for line in page.splitlines() if line.startswith(start)]
+    printed = [acls("root", *command) for command in commands]
+    producer = {f"TOPIC orders LITERAL alice {operation} ALLOW" for operation in ("WRITE", "DESCRIBE", "CREATE")}
+    assert listed(printed[3]) == producer | {"TOPIC orders LITERAL bob WRITE DENY"}
+    assert "TOPIC team-" not in "".join(listed(acls("root", "--list")))
 
 
 def test_rights_are_given_listed_and_taken_away(acls: Callable[..., str]) -> None:

@@ -27,8 +27,14 @@ class Denials:
         self._lines = 0
         self._left_out = 0
         self._window: Handle | None = None
+        self._last: object = None
 
     def note(self, call: "Call", operation: Operation, resource: Resource, name: str) -> None:
+        """One line for a request that asks for many partitions of the same topic."""
+        this = (call.session, call.correlation_id, operation, resource, name)
+        if this == self._last:
+            return
+        self._last = this
         if self._window is None:
             self._window = self._clock.call_later(WINDOW_MS, self._end_window)
         if self._lines >= LINES_MAX:

@@ -23,8 +23,8 @@ def lines(caplog):
     return lambda: [record.getMessage() for record in caplog.records if record.name == "fencepost.authorizer"]
 
 
-def ask(world, topic):
-    partitions = [{"partition_index": 0, "timestamp": -1}]
+def ask(world, topic, count=1):
+    partitions = [{"partition_index": index, "timestamp": -1} for index in range(count)]
     answer = world.ask(LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": topic, "partitions": partitions}])
     assert answer.topics[0].partitions[0].error_code == 29
 
@@ -34,6 +34,12 @@ def test_a_line_says_who_may_not_do_what_from_where(world, lines):
     assert lines() == [
         "denied principal=User:ANONYMOUS host=127.0.0.1 operation=DESCRIBE resource=TOPIC:orders request=ListOffsets"
     ]
+
+
+def test_a_request_for_many_partitions_gives_one_line_for_their_topic(world, lines):
+    ask(world, "orders", count=50)
+    ask(world, "orders", count=50)
+    assert len(lines()) == 2
 
 
 def test_many_denials_give_few_lines_and_their_number(world, lines):
