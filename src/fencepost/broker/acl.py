@@ -9,7 +9,7 @@ import ipaddress
 from typing import Any, NamedTuple
 
 from fencepost.broker.principals import Principal
-from fencepost.errors import ErrorCode, KafkaError
+from fencepost.errors import ErrorCode, KafkaError, Malformed
 
 ANYTHING = "*"  #: a literal name that stands for all names, and a host that stands for all hosts
 EVERYBODY = "User:*"
@@ -141,15 +141,19 @@ class Acl(NamedTuple):
 
     @classmethod
     def of_fields(cls, fields: dict[str, Any]) -> "Acl":
-        return cls(
-            Resource[fields["resource"]],
-            fields["name"],
-            Pattern[fields["pattern"]],
-            fields["principal"],
-            fields["host"],
-            Operation[fields["operation"]],
-            Permission[fields["permission"]],
-        )
+        """Raises Malformed for what a newer version may have written."""
+        try:
+            return cls(
+                Resource[fields["resource"]],
+                fields["name"],
+                Pattern[fields["pattern"]],
+                fields["principal"],
+                fields["host"],
+                Operation[fields["operation"]],
+                Permission[fields["permission"]],
+            )
+        except KeyError as error:
+            raise Malformed(f"an ACL with {error} is not known here: was it written by a newer version?") from None
 
 
 class AclFilter(NamedTuple):

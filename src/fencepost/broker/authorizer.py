@@ -7,6 +7,7 @@ Invariants: an ACL takes effect when its line in the catalogue is durable, not b
 from before it is used again; memory does not grow with what clients ask.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -16,6 +17,8 @@ from fencepost.broker.principals import Principal
 from fencepost.broker.security_settings import STANDARD_AUTHORIZER
 from fencepost.broker.settings import Settings
 from fencepost.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 #: Decisions that are remembered. When there are more, all are forgotten.
 DECISIONS_MAX = 10_000
@@ -79,6 +82,8 @@ class Authorizer:
         for acl in catalogue.acls:
             self._acls.add(acl)
         self._decisions: dict[Key, bool] = {}
+        if not (self._super_users or catalogue.acls or self._allow_unknown):
+            logger.warning("nobody may do anything: set super.users to somebody who can give rights (docs/security.md)")
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 

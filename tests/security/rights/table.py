@@ -90,6 +90,11 @@ def produce_in_transaction(world: World) -> dict[str, Any]:
     }
 
 
+def fetch_as_broker(world: World) -> dict[str, Any]:
+    who = {"replica_id": world.node_id, "replica_state": {"replica_id": world.node_id}}
+    return REQUESTS["fetch"](world) | who
+
+
 def all_topics(world: World) -> dict[str, Any]:
     return {"topics": None}
 
@@ -185,6 +190,10 @@ RECORDS = [
         "in a transaction", produce_in_transaction,
     ),
     row("fetch", (4, 12, 13, 17), {topic(READ): Refused(FETCHED, TOPIC_FAILED)}),
+    row(
+        "fetch", (11, 17), {cluster(CLUSTER_ACTION): Refused(FETCHED, TOPIC_FAILED)}, "as a broker", fetch_as_broker,
+        ("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_SERVER_ERROR"),
+    ),
     row("list_offsets", (1, 7, 10), {topic(DESCRIBE): Refused(OF_PARTITIONS, TOPIC_FAILED)}),
     row("offset_for_leader_epoch", (2, 4), {topic(DESCRIBE): Refused(OF_PARTITIONS, TOPIC_FAILED)}),
     row(

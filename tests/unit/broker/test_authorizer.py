@@ -179,6 +179,20 @@ def test_what_cannot_be_an_authorizer_is_refused(settings, says):
         check_settings(Settings.parse(settings))
 
 
+@pytest.mark.parametrize(
+    ("acls", "settings", "warns"),
+    [
+        ([], {}, True),
+        ([allow()], {}, False),
+        ([], {"super_users": "User:alice"}, False),
+        ([], {"allow_everyone_if_no_acl_found": "true"}, False),
+    ],
+)
+def test_a_broker_that_refuses_everybody_says_so(caplog, acls, settings, warns):
+    authorizer(*acls, **settings)
+    assert ("nobody may do anything" in caplog.text) is warns
+
+
 def test_a_change_that_is_not_durable_has_no_effect():
     asked = authorizer()
 

@@ -131,6 +131,15 @@ def test_damage_before_the_last_line_stops_the_start(disk, catalogue):
         opened(disk)
 
 
+def test_an_acl_from_the_future_is_refused(disk):
+    opened(disk).write([{"catalogue": 1}])
+    disk.write_atomically(
+        PATH, _encode({"catalogue": 1}) + _encode({"acl": {**acl("a").fields(), "operation": "SING"}})
+    )
+    with pytest.raises(Malformed, match="'SING' is not known here"):
+        opened(disk)
+
+
 def test_a_newer_version_is_refused(disk):
     opened(disk).write([{"catalogue": 1}])
     disk.write_atomically(PATH, _encode({"catalogue": 2}))

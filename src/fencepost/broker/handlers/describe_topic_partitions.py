@@ -13,18 +13,18 @@ from fencepost.errors import ErrorCode, KafkaError
 def describe_topic_partitions(call: Call) -> Response:
     request, topics = call.request, call.broker.topics
     asked = sorted({entry.name for entry in request.topics})
+    cursor = request.cursor
     names = [
         name
         for name in asked or sorted(topic.name for topic in topics.all())
-        if call.may(Operation.DESCRIBE, Resource.TOPIC, name, quietly=not asked)
+        if (cursor is None or name >= cursor.topic_name)
+        and call.may(Operation.DESCRIBE, Resource.TOPIC, name, quietly=not asked)
     ]
-    hidden = [_unknown(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, NOT_ASKED) for name in asked if name not in names]
+    denied = [] if cursor is not None else sorted(set(asked).difference(names))  # they are on the first page
+    hidden = [_unknown(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, NOT_ASKED) for name in denied]
     left = min(request.response_partition_limit, call.broker.settings.max_request_partition_size_limit)
-    cursor = request.cursor
     if left < 1 or (cursor is not None and cursor.partition_index < 0):
         return {"topics": [_unknown(name, ErrorCode.INVALID_REQUEST, NOT_ASKED) for name in names]}
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
     described: list[dict[str, Any]] = []
     for name in names:
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0

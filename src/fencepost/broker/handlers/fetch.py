@@ -7,11 +7,11 @@ limit (KIP-74).
 
 from typing import Any
 
-from fencepost.broker.acl import Operation
+from fencepost.broker.acl import Operation, Resource, refusal
 from fencepost.broker.dispatch import Call, Parts, RawAnswer, Waiting, raw_handler
 from fencepost.broker.fetch_sessions import Session, Wanted
 from fencepost.broker.leadership import check_leader_epoch
-from fencepost.broker.topic_rights import require_topic
+from fencepost.broker.topic_rights import may_topic
 from fencepost.clock import Handle
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.partition import PartitionLog
@@ -19,6 +19,8 @@ from fencepost.wire import fetch as wire
 from fencepost.wire import messages
 from fencepost.wire.fetch import PartitionAnswer
 from fencepost.wire.terms import Isolation
+
+FIRST_WITH_REPLICA_STATE = 15
 
 
 @raw_handler(wire.API_KEY, versions=wire.VERSIONS)
@@ -46,6 +48,8 @@ class Poll:
         self._min_bytes: int = request.min_bytes
         self._max_bytes = min(request.max_bytes, call.broker.settings.fetch_max_bytes)
         self._is_guarded = call.broker.authorizer is not None
+        asks = request.replica_state if call.version >= FIRST_WITH_REPLICA_STATE else request
+        self._is_replica = asks.replica_id >= 0
         self._isolation = Isolation(min(1, max(0, request.isolation_level)))
         self._logs: list[PartitionLog] = []
         self._watched: list[PartitionLog] = []
@@ -129,8 +133,8 @@ class Poll:
         )
 
     def _find(self, wanted: Wanted) -> PartitionLog:
-        if self._is_guarded:
-            require_topic(self._call, Operation.READ, wanted.topic)
+        if self._is_guarded and not self._may_read(wanted.topic):
+            raise refusal(Resource.TOPIC)
         topics = self._call.broker.topics
         if isinstance(wanted.topic, bytes):
             log = topics.log_by_id(wanted.topic, wanted.partition)
@@ -141,3 +145,9 @@ class Poll:
         if log is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return log
+
+    def _may_read(self, topic: str | bytes) -> bool:
+        """Another broker, which asks as a replica, needs the right of brokers."""
+        if self._is_replica:
+            return self._call.may(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+        return may_topic(self._call, Operation.READ, topic)
