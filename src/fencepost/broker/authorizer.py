@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 #: Decisions that are remembered. When there are more, all are forgotten.
 DECISIONS_MAX = 10_000
+#: Names come from clients: for longer ones nothing is remembered. No topic has a longer name.
+NAME_MAX = 249
 #: Kafka's own choice of a name for the question "any topic at all?".
 SOME_NAME = "hardcode"
 
@@ -97,9 +99,10 @@ class Authorizer:
         return decision
 
     def _remember(self, key: Key, decision: bool) -> bool:
-        if len(self._decisions) >= DECISIONS_MAX:
-            self._decisions.clear()
-        self._decisions[key] = decision
+        if len(key[-1]) <= NAME_MAX:
+            if len(self._decisions) >= DECISIONS_MAX:
+                self._decisions.clear()
+            self._decisions[key] = decision
         return decision
 
     def _decide(self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str) -> bool:
@@ -116,7 +119,7 @@ class Authorizer:
 
     def allows_some(self, principal: Principal, host: str, operation: Operation, resource: Resource) -> bool:
         """Whether there is any name that this is allowed for (KIP-679). Implied operations do not count."""
-        key = (principal, host, operation * 16 + resource, "")  # no resource has an empty name
+        key = (principal, host, -(operation * 16 + resource), "")  # not the question for the name ""
         decision = self._decisions.get(key)
         if decision is None:
             some_name = self.allows(principal, host, operation, resource, SOME_NAME)

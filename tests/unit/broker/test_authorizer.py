@@ -156,6 +156,16 @@ def test_decisions_that_are_remembered_are_bounded(monkeypatch):
         assert not asked.allows(BOB, HERE, READ, TOPIC, f"t{number}")
         assert not asked.allows_some(Principal("User", str(number)), HERE, WRITE, TOPIC)
     assert len(asked._decisions) <= 10
+    asked._decisions.clear()
+    assert asked.allows(ALICE, HERE, READ, TOPIC, "t" * 30_000)
+    assert not asked._decisions
+
+
+def test_an_empty_name_is_not_taken_for_any_name():
+    asked = authorizer(allow(WRITE, "orders"))
+    assert not asked.allows(ALICE, HERE, WRITE, TOPIC, "")
+    assert asked.allows_some(ALICE, HERE, WRITE, TOPIC)
+    assert not asked.allows(ALICE, HERE, WRITE, TOPIC, "")
 
 
 def test_with_ten_thousand_acls_a_decision_looks_at_few_of_them():

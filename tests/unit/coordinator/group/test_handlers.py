@@ -34,6 +34,8 @@ def each_version(key: int):
 class Broker:
     """Its only topic is `t`, with two partitions."""
 
+    authorizer = None
+
     def __init__(self, world: World) -> None:
         self.groups = world.groups
         self.topics = world.topics
