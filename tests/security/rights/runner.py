@@ -74,7 +74,17 @@ class Shows(NamedTuple):
         assert values(answer, self.place) == [self.value], answer
 
 
-Expected = Refused | Hidden | Shows
+class Tells(NamedTuple):
+    """A name is in the answer although the right is missing."""
+
+    place: str
+    of: str
+
+    def check(self, answer: Message, world: "World") -> None:
+        assert values(answer, self.place) == [getattr(world, self.of)], answer
+
+
+Expected = Refused | Hidden | Shows | Tells
 Ask = Callable[["World"], dict[str, Any]]
 
 

@@ -6,7 +6,7 @@ from fencepost.broker.acl import SUPPORTED, Operation, Resource
 from fencepost.errors import ErrorCode
 from tests.clients.every_api import REQUESTS
 from tests.clients.raw import batch
-from tests.security.rights.runner import Ask, Expected, Hidden, Refused, Right, Row, Shows, World
+from tests.security.rights.runner import Ask, Expected, Hidden, Refused, Right, Row, Shows, Tells, World
 
 READ, WRITE, CREATE, DELETE = Operation.READ, Operation.WRITE, Operation.CREATE, Operation.DELETE
 ALTER, DESCRIBE, CLUSTER_ACTION = Operation.ALTER, Operation.DESCRIBE, Operation.CLUSTER_ACTION
@@ -104,6 +104,10 @@ def create_new(world: World) -> dict[str, Any]:
         "topics": [{"name": world.new_topic, "num_partitions": 1, "replication_factor": 1}],
         "timeout_ms": 30_000,
     }
+
+
+def delete_by_id(world: World) -> dict[str, Any]:
+    return {"topics": [{"name": None, "topic_id": world.topic_id}], "timeout_ms": 30_000}
 
 
 def name_new(world: World) -> dict[str, Any]:
@@ -257,7 +261,13 @@ TOPICS = [
     row(
         "delete_topics", (6,),
         {topic(DELETE): (Refused("responses.error_code", TOPIC_FAILED), Shows("responses.name", None))}, "by id",
-        lambda world: {"topics": [{"name": None, "topic_id": world.topic_id}], "timeout_ms": 30_000},
+        delete_by_id,
+    ),
+    row(
+        "delete_topics", (6,),
+        {topic(DELETE): (Refused("responses.error_code", TOPIC_FAILED), Tells("responses.name", "topic")),
+         topic(DESCRIBE): Shows("responses.error_code", 0)},  # DELETE includes it
+        "by id of what is known", delete_by_id,
     ),
     row(
         "delete_topics", (6,), {cluster(DELETE): Refused("responses.error_code", TOPIC_FAILED)}, "in the cluster",
@@ -445,7 +455,10 @@ CLUSTER = [
         errors=("RESOURCE_NOT_FOUND",),
     ),
     row("describe_quorum", (0, 2), {cluster(DESCRIBE): Refused("error_code", CLUSTER_FAILED)}),
-    row("update_features", (0, 2), {cluster(ALTER): Refused("error_code", CLUSTER_FAILED)}),
+    row(
+        "update_features", (0, 1, 2), {cluster(ALTER): Refused("error_code", CLUSTER_FAILED)}, "",
+        lambda world: {"feature_updates": [{"feature": "transaction.version", "max_version_level": 2}]},
+    ),
 ]  # fmt: skip
 
 EVERYTHING = Operation.ALL
