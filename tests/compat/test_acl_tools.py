@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,23 +19,30 @@ GUARDED = {
 }
 
 
+class Users:
+    """Kafka's tools as somebody who logs in."""
+
+    def __init__(self, tool: Tool, home: Path) -> None:
+        self.tool = tool
+        self._home = home
+        for user, password in (("root", "r"), ("alice", "a")):
+            Path(self.config(user)).write_text(
+                "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+                f'sasl.jaas.config={MODULE} required username="{user}" password="{password}";\n'
+            )
+
+    def config(self, user: str) -> str:
+        return str(self._home / f"{user}.properties")
+
+    def acls(self, user: str, *arguments: str) -> str:
+        return self.tool("acls", "--command-config", self.config(user), *arguments)
+
+
 @pytest.fixture
-def acls(tmp_path: Path, kind: str) -> Iterator[Callable[..., str]]:
-    """`acls("root", "--list")` runs kafka-acls as somebody; it must succeed unless `refused`."""
-    server, users = guarded.make(kind, tmp_path / "server", GUARDED)
-    tool = Tool(str(users))
-    for user, password in (("root", "r"), ("alice", "a")):
-        (tmp_path / user).write_text(
-            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
-            f'sasl.jaas.config={MODULE} required username="{user}" password="{password}";\n'
-        )
-
-    def run(user: str, *arguments: str, refused: bool = False) -> str:
-        words = ("acls", "--command-config", str(tmp_path / user), *arguments)
-        return tool.refused(*words) if refused else tool(*words)
-
+def users(tmp_path: Path, kind: str) -> Iterator[Users]:
+    server, address = guarded.make(kind, tmp_path / "server", GUARDED)
     with server.start():
-        yield run
+        yield Users(Tool(str(address)), tmp_path)
 
 
 def listed(printed: str) -> set[str]:
@@ -51,24 +58,24 @@ def listed(printed: str) -> set[str]:
     return found
 
 
-def test_the_commands_in_the_documentation_do_what_it_says(acls: Callable[..., str]) -> None:
+def test_the_commands_in_the_documentation_do_what_it_says(users: Users) -> None:
     page = Path("docs/security.md").read_text().replace("\\\n", " ")
     start = "kafka-acls --bootstrap-server localhost:9093 --command-config admin.properties "
     commands = [shlex.split(line.removeprefix(start)) for line in page.splitlines() if line.startswith(start)]
-    printed = [acls("root", *command) for command in commands]
+    printed = [users.acls("root", *command) for command in commands]
     producer = {f"TOPIC orders LITERAL alice {operation} ALLOW" for operation in ("WRITE", "DESCRIBE", "CREATE")}
     assert listed(printed[3]) == producer | {"TOPIC orders LITERAL bob WRITE DENY"}
-    assert "TOPIC team-" not in "".join(listed(acls("root", "--list")))
+    assert "TOPIC team-" not in "".join(listed(users.acls("root", "--list")))
 
 
-def test_rights_are_given_listed_and_taken_away(acls: Callable[..., str]) -> None:
-    acls("root", "--add", "--allow-principal", "User:alice", "--producer", "--topic", "orders", "--idempotent",
+def test_rights_are_given_listed_and_taken_away(users: Users) -> None:
+    users.acls("root", "--add", "--allow-principal", "User:alice", "--producer", "--topic", "orders", "--idempotent",
          "--transactional-id", "tx")  # fmt: skip
-    acls("root", "--add", "--allow-principal", "User:alice", "--consumer", "--topic", "team-", "--group", "g-",
+    users.acls("root", "--add", "--allow-principal", "User:alice", "--consumer", "--topic", "team-", "--group", "g-",
          "--resource-pattern-type", "prefixed")  # fmt: skip
-    acls("root", "--add", "--deny-principal", "User:bob", "--operation", "All", "--topic", "*")
+    users.acls("root", "--add", "--deny-principal", "User:bob", "--operation", "All", "--topic", "*")
     orders = {f"TOPIC orders LITERAL alice {operation} ALLOW" for operation in ("WRITE", "DESCRIBE", "CREATE")}
-    assert listed(acls("root", "--list")) == {
+    assert listed(users.acls("root", "--list")) == {
         *orders,
         "TRANSACTIONAL_ID tx LITERAL alice WRITE ALLOW",
         "TRANSACTIONAL_ID tx LITERAL alice DESCRIBE ALLOW",
@@ -78,12 +85,26 @@ def test_rights_are_given_listed_and_taken_away(acls: Callable[..., str]) -> Non
         "GROUP g- PREFIXED alice READ ALLOW",
         "TOPIC * LITERAL bob ALL DENY",
     }
-    assert listed(acls("root", "--list", "--topic", "team-1", "--resource-pattern-type", "match")) == {
+    assert listed(users.acls("root", "--list", "--topic", "team-1", "--resource-pattern-type", "match")) == {
         "TOPIC team- PREFIXED alice READ ALLOW",
         "TOPIC team- PREFIXED alice DESCRIBE ALLOW",
         "TOPIC * LITERAL bob ALL DENY",
     }
-    acls("root", "--remove", "--force", "--topic", "team-", "--resource-pattern-type", "prefixed")
-    acls("root", "--remove", "--force", "--deny-principal", "User:bob", "--operation", "All", "--topic", "*")
-    assert listed(acls("root", "--list", "--topic", "*", "--topic", "team-", "--topic", "orders")) == orders
-    assert "ClusterAuthorizationException" in acls("alice", "--list", refused=True)
+    users.acls("root", "--remove", "--force", "--topic", "team-", "--resource-pattern-type", "prefixed")
+    users.acls("root", "--remove", "--force", "--deny-principal", "User:bob", "--operation", "All", "--topic", "*")
+    assert listed(users.acls("root", "--list", "--topic", "*", "--topic", "team-", "--topic", "orders")) == orders
+    assert "ClusterAuthorizationException" in users.tool.refused(
+        "acls", "--command-config", users.config("alice"), "--list"
+    )
+
+
+def test_what_the_conveniences_give_is_enough_for_the_console_tools_and_no_more(users: Users) -> None:
+    given = ("--producer", "--consumer", "--topic", "orders", "--group", "readers")
+    users.acls("root", "--add", "--allow-principal", "User:alice", *given)
+    written = ("--producer.config", users.config("alice"), "--topic")
+    users.tool("console-producer", *written, "orders", stdin="one\ntwo\n")
+    reader = ("--consumer.config", users.config("alice"), "--group", "readers")
+    read = users.tool("console-consumer", *reader, "--topic", "orders", "--from-beginning", "--max-messages", "2")
+    assert read.splitlines() == ["one", "two"]
+    refused = users.tool.run("console-producer", *written, "others", stdin="three\n")
+    assert "TopicAuthorizationException" in refused.stdout + refused.stderr
