@@ -17,6 +17,9 @@ OURS = {
     },
     "topic": set(),
 }  # fmt: skip
+#: Kafka's administrators replace certificates and users by altering these. Here they are read at the start, the files
+#: that they name are read again when they change, and users are altered one by one (docs/guide.md).
+READ_AT_START = ("listener", "ssl.", "sasl.")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,8 @@ def test_types_and_defaults_are_kafkas_or_say_that_they_differ(kafkas, table, ou
         else:
             assert own != default, f"{name} does not differ"
             assert setting.kafka == default or default == "(required)", name
-        assert (table == "topic" or setting.change is Change.LIVE) == (live == "true"), name
+        if not name.startswith(READ_AT_START):
+            assert (table == "topic" or setting.change is Change.LIVE) == (live == "true"), name
 
 
 def test_topics_can_have_every_setting_of_kafkas(kafkas):

@@ -8,7 +8,6 @@ import ipaddress
 import logging
 import socket
 import ssl
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fencepost.broker.settings import Settings
@@ -63,9 +62,9 @@ def listeners_of(settings: Settings, host: str, port: int) -> list[Listener]:
     return [Listener(name, protocols[name], bound, told.get(name)) for name, bound in given.items()]
 
 
-def _protocols(words: Sequence[str]) -> dict[str, Protocol]:
+def _protocols(text: str) -> dict[str, Protocol]:
     found = {}
-    for word in words:
+    for word in _words(text):
         name, _, protocol = word.partition(":")
         if protocol.upper() not in PROTOCOLS:
             raise ConfigError(f"listener.security.protocol.map: {word} is not NAME:PROTOCOL ({', '.join(PROTOCOLS)})")
@@ -73,9 +72,9 @@ def _protocols(words: Sequence[str]) -> dict[str, Protocol]:
     return found
 
 
-def _parse(setting: str, words: Sequence[str], lowest_port: int) -> dict[str, Address]:
+def _parse(setting: str, text: str | None, lowest_port: int) -> dict[str, Address]:
     found: dict[str, Address] = {}
-    for word in words:
+    for word in _words(text or ""):
         name, _, address = word.rpartition("://")
         host, colon, port = address.rpartition(":")
         name = name.upper() or "PLAINTEXT"
@@ -86,6 +85,10 @@ def _parse(setting: str, words: Sequence[str], lowest_port: int) -> dict[str, Ad
             raise ConfigError(f"{setting} has two listeners with the name {name}")
         found[name] = Address(host.strip("[]"), int(port))
     return found
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _own_name() -> str:

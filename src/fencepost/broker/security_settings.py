@@ -1,6 +1,5 @@
 """The broker's settings for listeners, TLS, logins and rights. Rows as in `settings_table`."""
 
-from fencepost.security.names import PROTOCOLS
 from fencepost.setting import INT_MAX, Change, Table, boolean, integer, long, optional_string, password, string, strings
 
 LIVE = Change.LIVE
@@ -15,13 +14,14 @@ class SecuritySettings(Table):
     """A setting `listener.name.NAME.SETTING` holds for that listener alone; so does `listener.name.NAME.MECHANISM...`
     of a login module."""
 
-    listeners = strings(
-        (), "Where to listen, as NAME://host:port, several of them; --host and --port if not given.",
+    listeners = string(
+        "", "Where to listen, as NAME://host:port, several of them; --host and --port if not given.",
         kafka="PLAINTEXT://:9092")
-    advertised_listeners = strings(
-        (), "The addresses that clients are told to connect to, by listener; those listened on if not given.")
-    listener_security_protocol_map = strings(
-        tuple(f"{name}:{name}" for name in PROTOCOLS), "Which protocol a listener speaks, as NAME:PROTOCOL.")
+    advertised_listeners = optional_string(
+        "The addresses that clients are told to connect to, by listener; those listened on if not given.")
+    listener_security_protocol_map = string(
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "Which protocol a listener speaks, as NAME:PROTOCOL.")
     inter_broker_listener_name = optional_string("Accepted: there is one broker, it speaks to no other.")
 
     ssl_keystore_location = optional_string("The file with the broker's key and certificate: PEM, PKCS12 or JKS.")
@@ -46,7 +46,7 @@ class SecuritySettings(Table):
         "The users of PLAIN: PlainLoginModule required user_NAME=\"PASSWORD\" ...;")
     sasl_oauthbearer_jwks_endpoint_url = optional_string(
         "Where the keys are that sign tokens: https://... or file:///...")
-    sasl_oauthbearer_expected_audience = strings((), "Audiences of which a token must have one.")
+    sasl_oauthbearer_expected_audience = strings((), "Audiences of which a token must have one.", kafka="null")
     sasl_oauthbearer_expected_issuer = optional_string("Who must have issued a token.")
     sasl_oauthbearer_clock_skew_seconds = integer(30, "By how much clocks may differ.", low=0)
     sasl_oauthbearer_sub_claim_name = string("sub", "The claim that names the user.")
