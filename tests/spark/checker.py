@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tests import logins
 from tests.conftest import wait_until
 from tests.spark.numbers_job import Plan
 
@@ -33,7 +34,7 @@ class Checker:
 
     def write(self, count: int) -> None:
         """More numbers into the source, the next ones."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        producer = Producer({**logins.confluent(self.bootstrap), "linger.ms": 5})
         for number in range(self.written, self.written + count):
             producer.produce(self.plan.source, value=str(number), key=str(number))
         assert producer.flush(TIMEOUT_S) == 0
@@ -77,14 +78,14 @@ class Checker:
 
     def committed(self) -> dict[int, int]:
         """The group's offsets in the source."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.plan.pipeline})
+        consumer = Consumer({**logins.confluent(self.bootstrap), "group.id": self.plan.pipeline})
         partitions = partitions_of(self.bootstrap, self.plan.source)
         found = consumer.committed([TopicPartition(self.plan.source, each) for each in partitions], timeout=TIMEOUT_S)
         consumer.close()
         return {each.partition: max(0, each.offset) for each in found}
 
     def ends(self, topic: str, isolation: IsolationLevel) -> dict[int, int]:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient(logins.confluent(self.bootstrap))
         asked = {TopicPartition(topic, each): OffsetSpec.latest() for each in partitions_of(self.bootstrap, topic)}
         found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {each.partition: result.result(TIMEOUT_S).offset for each, result in found.items()}
@@ -95,7 +96,7 @@ def numbers(values: Counter[str], prefix: str) -> Counter[str]:
 
 
 def partitions_of(bootstrap: str, topic: str) -> list[int]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(logins.confluent(bootstrap))
     return sorted(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
 
 
@@ -108,7 +109,7 @@ def read_records(bootstrap: str, topic: str) -> Sequence[Message]:
     """All records up to there."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **logins.confluent(bootstrap),
             "group.id": "checker",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

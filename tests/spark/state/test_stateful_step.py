@@ -19,6 +19,7 @@ from fencepost.spark import write_stream
 from fencepost.spark.sink.pipeline import Transform
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from fencepost.spark.state.changelog import changelog_name
+from tests import logins
 from tests.conftest import grow_topic
 from tests.spark.checker import read_committed, read_records
 from tests.spark.source.support import configured, create_again, delete_topic, load
@@ -62,7 +63,7 @@ class Till:
         self.state_directory = str(home / "state")
 
     def buy(self, users: list[str]) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer = Producer(logins.confluent(self.bootstrap))
         for user in users:
             producer.produce(self.source, json.dumps({"user": user, "price": 1.25}), key=user)
         assert producer.flush(30) == 0

@@ -15,6 +15,7 @@ from fencepost.errors import (
     ErrorCode,
     Fenced,
     InvariantBroken,
+    NotAuthorized,
     OutcomeUnknown,
     Refused,
     TransactionFailed,
@@ -294,7 +295,9 @@ def offsets_answer(code: ErrorCode) -> dict[str, Any]:
         (ErrorCode.INVALID_PRODUCER_EPOCH, Fenced, "fenced"),
         (ErrorCode.UNKNOWN_MEMBER_ID, TransactionFailed, "group of its own"),
         (ErrorCode.OFFSET_METADATA_TOO_LARGE, TransactionFailed, r"offset\.metadata\.max\.bytes"),
-        (ErrorCode.GROUP_AUTHORIZATION_FAILED, TransactionFailed, "GROUP_AUTHORIZATION_FAILED"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, NotAuthorized, "Read on group 'g'"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, NotAuthorized, "Read on topic 't'"),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NotAuthorized, "Write on transactional id "),
     ],
 )
 def test_offsets_that_are_refused_say_why(broker, transaction, code, error, words):
