@@ -37,5 +37,10 @@ def sink(bootstrap: str) -> dict[str, str]:
     return {name: value for name, value in spark(bootstrap).items() if name != "kafka.bootstrap.servers"}
 
 
+def java(bootstrap: str) -> dict[str, str]:
+    """By Kafka's own names."""
+    return spelled(bootstrap, of(bootstrap), "java")
+
+
 def cluster(bootstrap: str) -> Cluster:
-    return Cluster(spelled(bootstrap, of(bootstrap), "java"))
+    return Cluster(java(bootstrap))
