@@ -68,13 +68,7 @@ class Checker:
         self.wait_until_settled()
 
     def wait_until_settled(self) -> None:
-        wait_until(self._is_settled, "no transaction is open in the outputs", TIMEOUT_S)
-
-    def _is_settled(self) -> bool:
-        return all(
-            self.ends(topic, IsolationLevel.READ_COMMITTED) == self.ends(topic, IsolationLevel.READ_UNCOMMITTED)
-            for topic in (self.plan.left, self.plan.right)
-        )
+        wait_until_settled(self.bootstrap, self.plan.left, self.plan.right)
 
     def committed(self) -> dict[int, int]:
         """The group's offsets in the source."""
@@ -85,10 +79,7 @@ class Checker:
         return {each.partition: max(0, each.offset) for each in found}
 
     def ends(self, topic: str, isolation: IsolationLevel) -> dict[int, int]:
-        admin = AdminClient(logins.confluent(self.bootstrap))
-        asked = {TopicPartition(topic, each): OffsetSpec.latest() for each in partitions_of(self.bootstrap, topic)}
-        found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
-        return {each.partition: result.result(TIMEOUT_S).offset for each, result in found.items()}
+        return ends_of(self.bootstrap, topic, isolation)
 
 
 def numbers(values: Counter[str], prefix: str) -> Counter[str]:
@@ -98,6 +89,26 @@ def numbers(values: Counter[str], prefix: str) -> Counter[str]:
 def partitions_of(bootstrap: str, topic: str) -> list[int]:
     admin = AdminClient(logins.confluent(bootstrap))
     return sorted(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
+
+
+def ends_of(bootstrap: str, topic: str, isolation: IsolationLevel) -> dict[int, int]:
+    admin = AdminClient(logins.confluent(bootstrap))
+    asked = {TopicPartition(topic, each): OffsetSpec.latest() for each in partitions_of(bootstrap, topic)}
+    found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
+    return {each.partition: result.result(TIMEOUT_S).offset for each, result in found.items()}
+
+
+def wait_until_settled(bootstrap: str, *topics: str) -> None:
+    """Until no transaction is open in them: Kafka answers a commit before all partitions show it."""
+
+    def are_settled() -> bool:
+        return all(
+            ends_of(bootstrap, topic, IsolationLevel.READ_COMMITTED)
+            == ends_of(bootstrap, topic, IsolationLevel.READ_UNCOMMITTED)
+            for topic in topics
+        )
+
+    wait_until(are_settled, f"no transaction is open in {', '.join(topics)}", TIMEOUT_S)
 
 
 def read_committed(bootstrap: str, topic: str) -> Sequence[str]:

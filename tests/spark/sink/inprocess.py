@@ -44,9 +44,9 @@ class InProcess:
 
     def writer(self, plan: Plan, **changes: Any) -> Pipeline:
         """A writer for the plan's pipeline. It is closed after the test."""
-        options = {**logins.sink(plan.bootstrap), **plan.options}
-        given = {"pipeline": plan.pipeline, "bootstrap_servers": plan.bootstrap, "options": options}
-        self._pipelines.append(batch_writer(**{**given, **changes}))
+        given = {"pipeline": plan.pipeline, "bootstrap_servers": plan.bootstrap, "options": plan.options, **changes}
+        options = {**logins.sink(plan.bootstrap), **given["options"]}
+        self._pipelines.append(batch_writer(**{**given, "options": options}))
         return self._pipelines[-1]
 
     def numbers(self, plan: Plan) -> DataFrame:

@@ -19,7 +19,7 @@ from fencepost.spark.sink.steps import BatchStep
 from tests import logins
 from tests.conftest import unique, wait_until
 from tests.spark import numbers_job
-from tests.spark.checker import read_committed
+from tests.spark.checker import read_committed, wait_until_settled
 from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import Gate, InProcess, MakeScene, dying_at, looking
 
@@ -105,6 +105,7 @@ def test_a_source_without_kafka_offsets_is_known_by_its_batches(here: InProcess,
     for count in (20, 40):
         with dying_at(BatchStep.COMMITTED, passes=1):
             here.run_until_failed(scene.plan, here.rate(scene.plan), trigger={"processingTime": "0 seconds"})
+        scene.check.wait_until_settled()
         found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
         assert found == Counter(str(number) for number in range(count))
 
@@ -137,6 +138,7 @@ def test_a_batch_query_is_written_in_one_transaction(spark: SparkSession, bootst
     done = write(rows, bootstrap_servers=bootstrap, topic=name, options=logins.sink(bootstrap))
     assert done.records == {name: 500}
     save(rows, bootstrap, topic=name)
+    wait_until_settled(bootstrap, name)
     assert Counter(read_committed(bootstrap, name)) == Counter({str(number): 2 for number in range(500)})
 
 

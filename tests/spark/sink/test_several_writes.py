@@ -30,6 +30,7 @@ def writer(here: InProcess, scene: Scene) -> Pipeline:
 
 
 def left_and_right(scene: Scene) -> tuple[Counter[str], Counter[str]]:
+    scene.check.wait_until_settled()
     left, right = (Counter(read_committed(scene.plan.bootstrap, t)) for t in (scene.plan.left, scene.plan.right))
     return left, right
 
@@ -146,6 +147,7 @@ def test_what_is_missing_is_counted_by_the_first_of_two_calls(
     assert "the writer was called twice" in said
     writer = here.writer(scene.plan)
     run(here, scene, writer, in_blocks(writer, scene, range(3)))
+    scene.check.wait_until_settled()
     found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
     assert found == Counter(f"{number}-{n}" for number in range(3) for n in range(COUNT))
 
