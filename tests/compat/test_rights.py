@@ -44,11 +44,11 @@ from fencepost.security.names import Protocol
 from fencepost.security.quick import MECHANISM, SCRAM_MODULE, prepare
 from fencepost.security.settings import ClientSecurity
 from fencepost.security.spellings import spelled
-from fencepost.spark import batch_writer
+from fencepost.spark import batch_writer, write
 from fencepost.spark.state import Keyed, StatefulStep, Updated
 from tests import logins, quick_spark
 from tests.conftest import ROOT, wait_until
-from tests.spark.checker import read_records
+from tests.spark.checker import read_records, wait_until_settled
 
 TIMEOUT_S = 30
 PAGE = ROOT / "docs" / "security.md"
@@ -178,6 +178,7 @@ def commanded(command: str, server: Server) -> AclBinding:
     chosen = parser.add_mutually_exclusive_group(required=True)
     for option in ("--topic", "--group", "--transactional-id"):
         chosen.add_argument(option)
+    parser.add_argument("--resource-pattern-type", choices=["literal", "prefixed"], default="literal")
     program, *words = shlex.split(command)
     given = parser.parse_args(words)
     assert (program, given.bootstrap_server, given.command_config) == ("kafka-acls", server.bootstrap, "FILE")
@@ -187,12 +188,18 @@ def commanded(command: str, server: Server) -> AclBinding:
         "transactional_id": ResourceType.TRANSACTIONAL_ID,
     }
     ((kind, name),) = [(kind, getattr(given, option)) for option, kind in kinds.items() if getattr(given, option)]
-    return acl(kind, name, AclOperation[_constant(given.operation)], given.allow_principal)
+    pattern = ResourcePatternType[given.resource_pattern_type.upper()]
+    return acl(kind, name, AclOperation[_constant(given.operation)], given.allow_principal, pattern)
 
 
-def acl(kind: ResourceType, name: str, operation: AclOperation, principal: str = "User:alice") -> AclBinding:
-    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    return AclBinding(kind, name, literal, principal, "*", operation, allow)
+def acl(
+    kind: ResourceType,
+    name: str,
+    operation: AclOperation,
+    principal: str = "User:alice",
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+) -> AclBinding:
+    return AclBinding(kind, name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
 
 
 def _constant(word: str) -> str:
@@ -266,16 +273,26 @@ class Pipeline:
             self.run()
         return str(failed.value).partition("=== Streaming Query ===")[0]
 
+    def write(self, how: str) -> None:
+        """Numbers to the left topic, as a batch."""
+        numbers = self._spark.range(COUNT).selectExpr("CAST(id AS STRING) AS value")
+        if how == "save":
+            numbers.write.format("fencepost").options(**self._options, topic=self.left).mode("append").save()
+        else:
+            options = dict(self._options)
+            servers = options.pop("kafka.bootstrap.servers")
+            write(numbers, bootstrap_servers=servers, topic=self.left, options=options)
+
     def assert_exact(self) -> None:
         expected = Counter(str(number) for number in range(self.sold))
         for topic in (self.left, self.right):
-            assert self._values(topic) == expected
+            assert self.values(topic) == expected
         totals: dict[str, int] = {}
         for record in read_records(self._server.bootstrap, f"{self.name}.totals.changelog"):
             totals[json.loads(record.key() or b"")["last"]] = json.loads(record.value() or b"")["n"]
         assert totals == Counter(number[-1] for number in expected)
 
-    def _values(self, topic: str) -> Counter[str]:
+    def values(self, topic: str) -> Counter[str]:
         return Counter((record.value() or b"").decode() for record in read_records(self._server.bootstrap, topic))
 
 
@@ -319,14 +336,18 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_without_one_says_which(
     page.run(page.block("--topic purchases"))
     page.run(page.block("--create"))
     rights = _bindings(admin)
-    topic, read, write = ResourceType.TOPIC, AclOperation.READ, AclOperation.WRITE
+    topic, may_read, may_write = ResourceType.TOPIC, AclOperation.READ, AclOperation.WRITE
     assert set(rights) == {
-        acl(topic, "purchases", read),
-        acl(topic, "invoices", write),
-        acl(topic, "shipments", write),
-        *(acl(topic, name, each) for name in ("fencepost.ledger", "shop.totals.changelog") for each in (read, write)),
-        acl(ResourceType.GROUP, "shop", read),
-        acl(ResourceType.TRANSACTIONAL_ID, "fencepost-shop", write),
+        acl(topic, "purchases", may_read),
+        acl(topic, "invoices", may_write),
+        acl(topic, "shipments", may_write),
+        *(
+            acl(topic, name, each)
+            for name in ("fencepost.ledger", "shop.totals.changelog")
+            for each in (may_read, may_write)
+        ),
+        acl(ResourceType.GROUP, "shop", may_read),
+        acl(ResourceType.TRANSACTIONAL_ID, "fencepost-shop", may_write),
     }
     pipeline.sell(COUNT)
     pipeline.run()
@@ -335,9 +356,35 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_without_one_says_which(
         revoke(admin, right)
         pipeline.sell(FEW)
         assert_names(pipeline.fail(), right, server)
+        # Long before the transaction timeout.
+        wait_until_settled(server.bootstrap, pipeline.left, pipeline.right)
         grant(admin, right)
         pipeline.run()
         pipeline.assert_exact()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("how", ["write", "save"])
+def test_a_batch_write_needs_two_rights(make: MakePipeline, admin: AdminClient, server: Server, how: str) -> None:
+    pipeline = make(f"carol-{how}", "none", f"{how}.")
+    user = f"User:carol-{how}"
+    rights = [
+        acl(ResourceType.TOPIC, pipeline.left, AclOperation.WRITE, user),
+        acl(
+            ResourceType.TRANSACTIONAL_ID,
+            "fencepost-batch-",
+            AclOperation.WRITE,
+            user,
+            ResourcePatternType.PREFIXED,
+        ),
+    ]
+    for right in rights:
+        with pytest.raises(Exception, match="This grants it") as failed:
+            pipeline.write(how)
+        assert_names(str(failed.value), right, server)
+        grant(admin, right)
+    pipeline.write(how)
+    assert pipeline.values(pipeline.left) == Counter(str(number) for number in range(COUNT))
 
 
 @pytest.mark.timeout(600)

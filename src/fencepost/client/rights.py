@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from fencepost.client.identity import MADE_UP_IDS
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ClientError, ErrorCode, FencepostError, NotAuthorized, Refused
 from fencepost.security.names import Protocol
@@ -91,7 +92,12 @@ class Right:
         words += ["--add", "--allow-principal", self.principal]
         for operation in self.operations:
             words += ["--operation", operation]
-        words += [f"--{self.resource}"] + ([] if self.resource is Resource.CLUSTER else [self.name])
+        if self.resource is Resource.TRANSACTIONAL_ID and self.name.startswith(MADE_UP_IDS):
+            words += ["--resource-pattern-type", "prefixed", f"--{self.resource}", MADE_UP_IDS]
+        elif self.resource is Resource.CLUSTER:
+            words.append(f"--{self.resource}")
+        else:
+            words += [f"--{self.resource}", self.name]
         return shlex.join(words)
 
 

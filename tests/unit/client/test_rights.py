@@ -36,6 +36,13 @@ def test_the_command_grants_what_the_request_needs(api_key: int, code: ErrorCode
     assert "secret" not in str(error)
 
 
+def test_an_id_that_is_made_up_for_one_write_needs_a_right_on_all_such_ids() -> None:
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    error = str(refusal(settings(), INIT_PRODUCER_ID, code, "fencepost-batch-local-17-0", ""))
+    assert "on transactional id 'fencepost-batch-local-17-0'" in error
+    assert error.endswith("--operation Write --resource-pattern-type prefixed --transactional-id fencepost-batch-")
+
+
 def test_other_codes_are_refused_as_ever() -> None:
     error = refusal(settings(), PRODUCE, ErrorCode.INVALID_REQUEST, "t", "why")
     assert isinstance(error, Refused)

@@ -198,6 +198,14 @@ def test_an_empty_transaction_cannot_be_committed_and_the_next_one_can(broker, t
     transaction.commit()
 
 
+def test_a_commit_without_the_right_names_it_and_may_be_aborted(broker, transaction):
+    broker.queued[END] = [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    with pytest.raises(NotAuthorized, match="Write on transactional id 'x'"):
+        transaction.commit()
+    transaction.abort()
+    assert [request.committed for request in broker.requests(END)] == [True, False]
+
+
 def test_a_commit_that_was_refused_may_be_aborted(broker, transaction):
     broker.queued[END] = [ErrorCode.TRANSACTION_ABORTABLE]
     with pytest.raises(TransactionFailed, match="TRANSACTION_ABORTABLE"):
