@@ -45,6 +45,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUSY_SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "100"}
 #: What the client tests rely on, and a wait that only Apache Kafka has.
 APACHE_SETTINGS = {**SHORT_CYCLES, **BUSY_SETTINGS, "log.initial.task.delay.ms": "100"}
+#: For Spark tests: they write records with old timestamps, and none waits for retention.
+SECURED_SETTINGS = {**SHORT_CYCLES, **AUTHORIZER, "log.retention.ms": "-1"}
 
 WAIT_TIMEOUT_S = 20.0
 CREATE_PARTITIONS = 37
@@ -123,8 +125,8 @@ def original(pytestconfig: pytest.Config, security: Protocol | None) -> Iterator
         return
     from bench.harness import brokers
 
-    rights = AUTHORIZER if security is not None else {}
-    with brokers.running("kafka", {**APACHE_SETTINGS, **rights}, security) as kafka:
+    settings = APACHE_SETTINGS if security is None else SECURED_SETTINGS
+    with brokers.running("kafka", settings, security) as kafka:
         logins.remember(kafka.bootstrap, kafka.security)
         yield kafka.bootstrap
 

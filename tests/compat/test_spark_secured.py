@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from bench.harness import brokers
-from fencepost.lab.kit.kafka import AUTHORIZER
 from fencepost.lab.kit.servers import Server
 from fencepost.security.names import Protocol
 from tests import logins
-from tests.conftest import APACHE_SETTINGS, ROOT
+from tests.conftest import ROOT, SECURED_SETTINGS
 from tests.scenarios.playing import assert_right
 
 #: Of tests/spark: what reads, writes and keeps state on the session's broker. The others are about plans and options.
@@ -30,7 +29,7 @@ CHOSEN = (
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Server]:
-    with brokers.running("kafka", {**APACHE_SETTINGS, **AUTHORIZER}, Protocol.SASL_SSL) as kafka:
+    with brokers.running("kafka", SECURED_SETTINGS, Protocol.SASL_SSL) as kafka:
         logins.remember(kafka.bootstrap, kafka.security)
         yield kafka
 

@@ -20,8 +20,7 @@ def make_exact_scene(make_scene: MakeScene, topic: Callable[..., str]) -> MakeSc
     """`make_exact_scene(batches, records)`: its source has one partition, so its batches are of exactly that size."""
 
     def make(batches: int, records: int, **options: str) -> Scene:
-        left = topic(3, config={"retention.ms": "-1"})  # records may have old timestamps
-        return make_scene(batches * records, source=topic(1), left=left, batch_records=records, options=options)
+        return make_scene(batches * records, source=topic(1), batch_records=records, options=options)
 
     return make
 
