@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from fencepost.client.identity import MADE_UP_IDS
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ClientError, ErrorCode, FencepostError, NotAuthorized, Refused
+from fencepost.security import scram
 from fencepost.security.names import Protocol
 from fencepost.wire import messages
 
@@ -62,7 +63,7 @@ _OF_OTHERS = {
     Resource.TRANSACTIONAL_ID: Operation.WRITE,
     Resource.CLUSTER: Operation.CREATE,
 }
-#: Stands for a principal that only the broker knows, made from a certificate or a token.
+#: Stands for a principal that only the broker knows, made from a certificate, a token or a ticket.
 SOMEBODY = "User:NAME"
 
 
@@ -142,7 +143,7 @@ def _principal(settings: ClientSettings) -> str:
     security = settings.security
     if security.protocol is Protocol.PLAINTEXT:
         return "User:ANONYMOUS"
-    if not security.protocol.uses_sasl or security.mechanism == "OAUTHBEARER":
+    if not security.protocol.uses_sasl or security.mechanism not in ("PLAIN", *scram.BY_NAME):
         return SOMEBODY
     try:
         return f"User:{security.user_and_password()[0]}"
