@@ -2,7 +2,9 @@
 
 The broker is the real command in a process of its own. `--bootstrap HOST:PORT` runs the same tests on any other Kafka,
 which must have the settings in `APACHE_SETTINGS`; `--apache-kafka` starts such a one (with Java, and the jars that
-`make kafka` fetches). So a test that fails on ours and passes on the original shows a difference, not an opinion.
+`make kafka` fetches). With `--security SASL_SSL` either is secured, Apache Kafka with its authorizer, and the Spark
+tests log in to it (`tests/logins`). So a test that fails on ours and passes on the original shows a difference, not an
+opinion.
 """
 
 import os
@@ -19,7 +21,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from fencepost.client.cluster import NO_LEADER, Cluster
+from fencepost.lab.kit.kafka import AUTHORIZER
 from fencepost.lab.kit.servers import SHORT_CYCLES, Ours
+from fencepost.security.names import Protocol
+from tests import logins
 
 pytest.register_assert_rewrite("tests.clients")
 
@@ -40,6 +45,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUSY_SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "100"}
 #: What the client tests rely on, and a wait that only Apache Kafka has.
 APACHE_SETTINGS = {**SHORT_CYCLES, **BUSY_SETTINGS, "log.initial.task.delay.ms": "100"}
+#: For Spark tests: they write records with old timestamps, and none waits for retention.
+SECURED_SETTINGS = {**SHORT_CYCLES, **AUTHORIZER, "log.retention.ms": "-1"}
 
 WAIT_TIMEOUT_S = 20.0
 CREATE_PARTITIONS = 37
@@ -54,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("broker")
     group.addoption("--bootstrap", metavar="HOST:PORT", help="run the client tests on this Kafka, not on a new broker")
     group.addoption("--apache-kafka", action="store_true", help="run the client tests on a new Apache Kafka")
+    group.addoption("--security", metavar="PROTOCOL", help="secure the new broker; only for the Spark tests")
     parser.addoption("--thorough", action="store_true", help="run the tests that take long, too")
 
 
@@ -72,8 +80,8 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     """Starts another broker: `start_broker({"auto.create.topics.enable": "false"})`. All are stopped at the end."""
     started: list[Ours] = []
 
-    def start(settings: Mapping[str, str] | None = None) -> Ours:
-        broker = Ours(tmp_path_factory.mktemp("broker"), {**SHORT_CYCLES, **(settings or {})})
+    def start(settings: Mapping[str, str] | None = None, security: Protocol | None = None) -> Ours:
+        broker = Ours(tmp_path_factory.mktemp("broker"), {**SHORT_CYCLES, **(settings or {})}, security=security)
         started.append(broker)
         return broker.start()
 
@@ -93,22 +101,33 @@ def is_original(pytestconfig: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def broker(start_broker: Callable[..., Ours], is_original: bool) -> Ours:
-    """The session's broker. It is everybody's: a test that stops or kills one starts its own."""
-    if is_original:
-        pytest.skip("needs our own broker")
-    return start_broker()
+def security(pytestconfig: pytest.Config) -> Protocol | None:
+    """The protocol of the session's broker, if not PLAINTEXT."""
+    given = pytestconfig.getoption("--security")
+    return Protocol.parse(given, "--security") if given else None
 
 
 @pytest.fixture(scope="session")
-def original(pytestconfig: pytest.Config) -> Iterator[str]:
+def broker(start_broker: Callable[..., Ours], is_original: bool, security: Protocol | None) -> Ours:
+    """The session's broker. It is everybody's: a test that stops or kills one starts its own."""
+    if is_original:
+        pytest.skip("needs our own broker")
+    started = start_broker(security=security)
+    logins.remember(started.bootstrap, started.security)
+    return started
+
+
+@pytest.fixture(scope="session")
+def original(pytestconfig: pytest.Config, security: Protocol | None) -> Iterator[str]:
     """HOST:PORT of the other Kafka that the tests run on."""
     if given := pytestconfig.getoption("--bootstrap"):
         yield given
         return
     from bench.harness import brokers
 
-    with brokers.running("kafka", APACHE_SETTINGS) as kafka:
+    settings = APACHE_SETTINGS if security is None else SECURED_SETTINGS
+    with brokers.running("kafka", settings, security) as kafka:
+        logins.remember(kafka.bootstrap, kafka.security)
         yield kafka.bootstrap
 
 
@@ -123,7 +142,7 @@ def bootstrap(request: pytest.FixtureRequest, is_original: bool) -> str:
 @pytest.fixture(scope="session")
 def admin(bootstrap: str) -> AdminClient:
     """For arranging things; what admin clients can do is tested elsewhere."""
-    return AdminClient({"bootstrap.servers": bootstrap})
+    return AdminClient(logins.confluent(bootstrap))
 
 
 def unique(prefix: str) -> str:

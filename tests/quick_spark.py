@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,12 +41,14 @@ def hasten() -> None:
     os.environ[DRIVER_VARIABLE] = f'{options} -Dspark.executor.extraJavaOptions="{options}"'
 
 
-def start(name: str, home: Path, *, log_file: Path | None = None) -> "SparkSession":
+def start(
+    name: str, home: Path, *, log_file: Path | None = None, conf: Mapping[str, str] | None = None
+) -> "SparkSession":
     """A Spark with two cores, everything local. What it writes goes to `home`."""
     from fencepost.spark.session import session
 
     hasten()
-    conf = {
+    settings = {
         # A query over a few rows ends before generated code pays.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -55,8 +58,9 @@ def start(name: str, home: Path, *, log_file: Path | None = None) -> "SparkSessi
         "spark.driver.maxResultSize": "16m",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.pollingDelay": "10",
+        **(conf or {}),
     }
-    return session(name, "local[2]", conf, log_file=os.environ.get("SPARK_TEST_LOG", log_file))
+    return session(name, "local[2]", settings, log_file=os.environ.get("SPARK_TEST_LOG", log_file))
 
 
 def _archive() -> Path | None:

@@ -19,6 +19,7 @@
         ├── GaveUp               retried until the time was up; gives the last answer
         ├── KernelsUnavailable   numba, NumPy or PyArrow is not installed
         ├── Unsupported          the broker is too old (or too new) for the request
+        ├── NotAuthorized        a right is missing; names it, and the command that grants it
         ├── Refused              an error code that has no class of its own; also a KafkaError
         ├── TopicNotFound        the topic or the partition does not exist
         ├── OffsetsOutOfRange    the records to read are gone
@@ -261,6 +262,12 @@ class KernelsUnavailable(ClientError):
 
 class Unsupported(ClientError):
     """The broker and this client have no version of a request in common."""
+
+
+class NotAuthorized(ClientError):
+    """A right is missing. The message names it and the command that grants it."""
+
+    right: object = None  #: `client.rights.Right`, in the process that was refused
 
 
 class Refused(ClientError, KafkaError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from tests import logins
 from tests.conftest import wait_until
 from tests.spark.numbers_job import Plan
 
@@ -33,7 +34,7 @@ class Checker:
 
     def write(self, count: int) -> None:
         """More numbers into the source, the next ones."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        producer = Producer({**logins.confluent(self.bootstrap), "linger.ms": 5})
         for number in range(self.written, self.written + count):
             producer.produce(self.plan.source, value=str(number), key=str(number))
         assert producer.flush(TIMEOUT_S) == 0
@@ -67,27 +68,18 @@ class Checker:
         self.wait_until_settled()
 
     def wait_until_settled(self) -> None:
-        wait_until(self._is_settled, "no transaction is open in the outputs", TIMEOUT_S)
-
-    def _is_settled(self) -> bool:
-        return all(
-            self.ends(topic, IsolationLevel.READ_COMMITTED) == self.ends(topic, IsolationLevel.READ_UNCOMMITTED)
-            for topic in (self.plan.left, self.plan.right)
-        )
+        wait_until_settled(self.bootstrap, self.plan.left, self.plan.right)
 
     def committed(self) -> dict[int, int]:
         """The group's offsets in the source."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.plan.pipeline})
+        consumer = Consumer({**logins.confluent(self.bootstrap), "group.id": self.plan.pipeline})
         partitions = partitions_of(self.bootstrap, self.plan.source)
         found = consumer.committed([TopicPartition(self.plan.source, each) for each in partitions], timeout=TIMEOUT_S)
         consumer.close()
         return {each.partition: max(0, each.offset) for each in found}
 
     def ends(self, topic: str, isolation: IsolationLevel) -> dict[int, int]:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        asked = {TopicPartition(topic, each): OffsetSpec.latest() for each in partitions_of(self.bootstrap, topic)}
-        found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
-        return {each.partition: result.result(TIMEOUT_S).offset for each, result in found.items()}
+        return ends_of(self.bootstrap, topic, isolation)
 
 
 def numbers(values: Counter[str], prefix: str) -> Counter[str]:
@@ -95,8 +87,28 @@ def numbers(values: Counter[str], prefix: str) -> Counter[str]:
 
 
 def partitions_of(bootstrap: str, topic: str) -> list[int]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(logins.confluent(bootstrap))
     return sorted(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
+
+
+def ends_of(bootstrap: str, topic: str, isolation: IsolationLevel) -> dict[int, int]:
+    admin = AdminClient(logins.confluent(bootstrap))
+    asked = {TopicPartition(topic, each): OffsetSpec.latest() for each in partitions_of(bootstrap, topic)}
+    found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
+    return {each.partition: result.result(TIMEOUT_S).offset for each, result in found.items()}
+
+
+def wait_until_settled(bootstrap: str, *topics: str) -> None:
+    """Until no transaction is open in them: Kafka answers a commit before all partitions show it."""
+
+    def are_settled() -> bool:
+        return all(
+            ends_of(bootstrap, topic, IsolationLevel.READ_COMMITTED)
+            == ends_of(bootstrap, topic, IsolationLevel.READ_UNCOMMITTED)
+            for topic in topics
+        )
+
+    wait_until(are_settled, f"no transaction is open in {', '.join(topics)}", TIMEOUT_S)
 
 
 def read_committed(bootstrap: str, topic: str) -> Sequence[str]:
@@ -108,7 +120,7 @@ def read_records(bootstrap: str, topic: str) -> Sequence[Message]:
     """All records up to there."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **logins.confluent(bootstrap),
             "group.id": "checker",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

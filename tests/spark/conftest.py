@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.client import Cluster
-from tests import quick_spark
+from tests import logins, quick_spark
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,5 +23,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def cluster(bootstrap: str) -> Iterator[Cluster]:
-    with Cluster(bootstrap) as opened:
+    with logins.cluster(bootstrap) as opened:
         yield opened

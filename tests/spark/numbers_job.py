@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests import logins
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -26,7 +28,7 @@ class Plan:
 def read(spark: "SparkSession", plan: Plan) -> "DataFrame":
     return (
         spark.readStream.format("fencepost")
-        .option("kafka.bootstrap.servers", plan.bootstrap)
+        .options(**logins.spark(plan.bootstrap))
         .option("subscribe", plan.source)
         .option("maxOffsetsPerTrigger", plan.batch_records)
         .option("startingOffsets", "committed")
@@ -52,5 +54,5 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
         bootstrap_servers=plan.bootstrap,
         checkpoint=plan.checkpoint,
         trigger={"processingTime": "100 milliseconds"} if plan.is_endless else {"availableNow": True},
-        options=plan.options,
+        options={**logins.sink(plan.bootstrap), **plan.options},
     )

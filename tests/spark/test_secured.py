@@ -38,12 +38,22 @@ def test_a_pipeline_runs_on_a_secured_cluster_and_no_secret_is_seen(
         )
         query.awaitTermination()
         found = spark.read.format("fencepost").options(**options).option("subscribe", "out").load()
-        plan = found._jdf.queryExecution().toString()
+        plan = found._jdf.queryExecution().toString() + rows._jdf.queryExecution().toString()
         assert Counter(row.value for row in found.select("value").collect()) == Counter(
             str(number).encode() for number in range(COUNT)
         )
-        shown = plan + str(query.lastProgress) + "".join(capfd.readouterr())
+        password = json.loads((broker.directory / "security" / "user.json").read_text())["password"]
+        key = (broker.directory / "security" / "client.pem").read_text()
+        if security == "SSL":
+            wrong, reason = {"kafka.ssl.keystore.key": key}, "would be shown in plans"
+        else:
+            jaas = options["kafka.sasl.jaas.config"]
+            wrong, reason = {"kafka.sasl.jaas.config": jaas.replace(password, f"{password}x")}, "refused the SCRAM"
+        with pytest.raises(Exception, match=reason) as refused:
+            spark.read.format("fencepost").options(**{**options, **wrong}).option("subscribe", "out").load().count()
+        query.explain(extended=True)
+        shown = plan + str(query.recentProgress) + str(refused.value) + "".join(capfd.readouterr())
         for path in checkpoint.rglob("*"):
             shown += path.read_bytes().decode("latin-1") if path.is_file() else ""
-        password = json.loads((broker.directory / "security" / "user.json").read_text())["password"]
         assert password not in shown
+        assert key.splitlines()[1] not in shown

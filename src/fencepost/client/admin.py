@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.client.cluster import NO_LEADER, Cluster
 from fencepost.client.retry import BUSY, Retry, known_code
-from fencepost.errors import ConnectionLost, ErrorCode, Refused, TopicNotFound
+from fencepost.errors import ConnectionLost, ErrorCode, NotAuthorized, TopicNotFound
 from fencepost.wire.codec import Message
 
 CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 19, 20, 32
@@ -40,7 +40,7 @@ def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic]) -> set[str]:
     if not entries:
         return set()
     answer = _change(cluster, "create topics", CREATE_TOPICS, {"topics": entries}, lambda answer: answer.topics)
-    made = _changed(answer.topics, ErrorCode.TOPIC_ALREADY_EXISTS, "it cannot be created")
+    made = _changed(cluster, CREATE_TOPICS, answer.topics, ErrorCode.TOPIC_ALREADY_EXISTS, "it cannot be created")
     _await_leaders(cluster, {name: topic.partitions if name in made else 1 for name, topic in topics.items()})
     return made
 
@@ -54,7 +54,9 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> set[str]:
     answer = _change(cluster, "delete topics", DELETE_TOPICS, fields, lambda answer: answer.responses)
     for name in wanted:
         cluster.forget_topic(name)
-    return _changed(answer.responses, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it cannot be deleted")
+    return _changed(
+        cluster, DELETE_TOPICS, answer.responses, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it cannot be deleted"
+    )
 
 
 def topic_configs(cluster: Cluster, name: str, keys: Iterable[str] | None = None) -> dict[str, str | None]:
@@ -69,13 +71,17 @@ def topic_configs(cluster: Cluster, name: str, keys: Iterable[str] | None = None
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise TopicNotFound(f"topic {name!r} does not exist")
     if code:
-        raise Refused(code, f"settings of topic {name!r}: {result.error_message or ''}")
+        text = f"settings of topic {name!r}: {result.error_message or ''}"
+        raise cluster.refusal(DESCRIBE_CONFIGS, code, name, text)
     return {config.name: config.value for config in result.configs}
 
 
-def max_message_bytes(cluster: Cluster, name: str) -> int:
-    """How large a record batch the topic takes."""
-    return int(topic_configs(cluster, name, [MAX_MESSAGE_BYTES])[MAX_MESSAGE_BYTES] or 0)
+def max_message_bytes(cluster: Cluster, name: str) -> int | None:
+    """How large a record batch the topic takes; None if we may not see it."""
+    try:
+        return int(topic_configs(cluster, name, [MAX_MESSAGE_BYTES])[MAX_MESSAGE_BYTES] or 0)
+    except NotAuthorized:
+        return None
 
 
 def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any], results: Any) -> Message:
@@ -97,15 +103,18 @@ def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any]
         cluster.refresh([])
 
 
-def _changed(results: Iterable[Message], nothing_to_do: ErrorCode, otherwise: str) -> set[str]:
-    """The topics that were changed. Raises Refused for a code other than `nothing_to_do`."""
+def _changed(
+    cluster: Cluster, api_key: int, results: Iterable[Message], nothing_to_do: ErrorCode, otherwise: str
+) -> set[str]:
+    """The topics that were changed. Raises Refused or NotAuthorized for a code other than `nothing_to_do`."""
     changed = set()
     for result in results:
         code = known_code(result.error_code)
         if code is ErrorCode.NONE:
             changed.add(result.name)
         elif code is not nothing_to_do:
-            raise Refused(code, f"topic {result.name!r}: {result.error_message or otherwise}")
+            text = f"topic {result.name!r}: {result.error_message or otherwise}"
+            raise cluster.refusal(api_key, code, result.name, text)
     return changed
 
 

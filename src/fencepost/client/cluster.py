@@ -14,11 +14,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+from fencepost.client import rights
 from fencepost.client.connection import Connection
 from fencepost.client.outages import outages_of
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, Retry, known_code
 from fencepost.client.settings import ClientSettings
-from fencepost.errors import BootstrapFailed, ConnectionLost, ErrorCode, Refused, TopicNotFound
+from fencepost.errors import BootstrapFailed, ClientError, ConnectionLost, ErrorCode, TopicNotFound
 from fencepost.wire.codec import ALWAYS, NULL_UUID, Message
 from fencepost.wire.terms import Address
 
@@ -192,6 +193,10 @@ class Cluster:
                 self.forget_coordinator(kind, key)
             retry.wait(reason)
 
+    def refusal(self, api_key: int, code: ErrorCode, name: str, otherwise: str) -> ClientError:
+        """The error for a request that was refused; see `rights.refusal`."""
+        return rights.refusal(self.settings, api_key, code, name, otherwise)
+
     # -- who is who --------------------------------------------------------------------------------------------------
 
     @property
@@ -219,7 +224,8 @@ class Cluster:
         if code in COORDINATOR_MOVED or code in BUSY:
             raise ConnectionLost(f"{key!r} has no coordinator yet: {code.name}")
         if code:
-            raise Refused(code, f"{kind.name.lower()} {key!r}: {found.error_message or 'no coordinator'}")
+            text = f"{kind.name.lower()} {key!r}: {found.error_message or 'no coordinator'}"
+            raise self.refusal(FIND_COORDINATOR, code, key, text)
         return Address(found.host, found.port)
 
     def controller(self) -> Connection:
@@ -234,10 +240,15 @@ class Cluster:
         """A topic's metadata, read if not known yet. Raises TopicNotFound."""
         return self._topics.get(name) or self.refresh([name])[name]
 
-    def refresh(self, names: Iterable[str] | None = None, *, missing_ok: bool = False) -> dict[str, TopicMetadata]:
-        """Read metadata of these topics, or of all. A topic that does not exist raises TopicNotFound or is left out."""
+    def refresh(
+        self, names: Iterable[str] | None = None, *, missing_ok: bool = False, hidden_ok: bool = False
+    ) -> dict[str, TopicMetadata]:
+        """Read metadata of these topics, or of all.
+
+        A topic that does not exist raises TopicNotFound or is left out, one that we may not see NotAuthorized.
+        """
         wanted = None if names is None else sorted(set(names))
-        return self._retrying("metadata", lambda: self._read_metadata(wanted, missing_ok=missing_ok))
+        return self._retrying("metadata", lambda: self._read_metadata(wanted, missing_ok, hidden_ok))
 
     def leader_address(self, topic: str, partition: int) -> Address:
         """Raises ConnectionLost while there is no leader; the next call reads the metadata again."""
@@ -255,7 +266,7 @@ class Cluster:
         """Its metadata turned out to be stale."""
         self._topics.pop(name, None)
 
-    def _read_metadata(self, names: list[str] | None, *, missing_ok: bool) -> dict[str, TopicMetadata]:
+    def _read_metadata(self, names: list[str] | None, missing_ok: bool, hidden_ok: bool) -> dict[str, TopicMetadata]:
         connection = self.any()
         entries = None if names is None else [{"name": name} for name in names]
         version = connection.version(METADATA, lowest=1)
@@ -273,8 +284,10 @@ class Cluster:
                 raise TopicNotFound(f"topic {entry.name!r} does not exist")
             if code in (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR):  # it is being made
                 raise ConnectionLost(f"topic {entry.name!r}: {code.name}")
+            if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and hidden_ok:
+                continue
             if code:
-                raise Refused(code, f"topic {entry.name!r}")
+                raise self.refusal(METADATA, code, entry.name, f"topic {entry.name!r}")
             topic_id = entry.topic_id if version >= FIRST_METADATA_WITH_IDS else NULL_UUID
             partitions = {p.partition_index: PartitionMetadata(p.leader_id, p.leader_epoch) for p in entry.partitions}
             found[entry.name] = TopicMetadata(entry.name, topic_id, entry.is_internal, dict(sorted(partitions.items())))

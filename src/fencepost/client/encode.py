@@ -54,7 +54,7 @@ class TopicShape:
     """What the encoder must know about a topic."""
 
     partitions: int
-    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    max_message_bytes: int | None = DEFAULT_MAX_MESSAGE_BYTES  #: None if unknown: the broker checks it
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,9 @@ class Encoder:
         self._first_routes = np.concatenate([[0], np.cumsum(self._counts)[:-1]]).astype(np.int32)
         self._where = [(name, partition) for name, shape in topics.items() for partition in range(shape.partitions)]
         self._compression = compression
-        self._target_bytes = min(target_bytes, *(shape.max_message_bytes for shape in topics.values()))
+        self._target_bytes = min(
+            target_bytes, *(shape.max_message_bytes or DEFAULT_MAX_MESSAGE_BYTES for shape in topics.values())
+        )
         self._spread = spread
         self._pending: list[Any] = []
         self._pending_bytes = 0
@@ -194,7 +196,7 @@ class Encoder:
             if self._compression is not Compression.NONE:
                 data = _compressed(out[begin:end], self._compression)
             limit = self._topics[name].max_message_bytes
-            if len(data) > limit:
+            if limit is not None and len(data) > limit:
                 raise WriteFailed(
                     f"a record for {name}-{partition} makes a batch of {len(data)} bytes, but the topic's "
                     f"max.message.bytes is {limit}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.fields import by_topic
-from fencepost.errors import ErrorCode, Refused
+from fencepost.errors import ErrorCode
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
 
@@ -54,7 +54,8 @@ def committed_offsets(
     if code is ErrorCode.GROUP_ID_NOT_FOUND:
         return {}
     if code:
-        raise Refused(code, f"committed offsets of group {group!r}")
+        name = _refused_topic(answer) if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else group
+        raise cluster.refusal(OFFSET_FETCH, code, name, f"committed offsets of group {group!r}")
     return {
         TopicPartition(topic.name, partition.partition_index): CommittedOffset(
             partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch
@@ -69,6 +70,10 @@ def _entry(answer: Message) -> Message:
     """Since version 8 the answer has an entry per group. Before, it is about one group."""
     groups: list[Message] = answer.groups
     return groups[0] if groups else answer
+
+
+def _refused_topic(answer: Message) -> str:
+    return next(str(topic.name) for topic in _entry(answer).topics if any(p.error_code for p in topic.partitions))
 
 
 def _first_code(answer: Message) -> int:

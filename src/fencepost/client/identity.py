@@ -10,6 +10,9 @@ from typing import Any
 
 from fencepost.client.fields import producer_fields
 
+#: Transactional ids that begin so are made up for one process or write. Rights are for all of them.
+MADE_UP_IDS = "fencepost-batch-"
+
 
 class TransactionProtocol(enum.IntEnum):
     """The transaction protocol; the cluster's `transaction.version` decides."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from fencepost.client.cluster import Cluster
 from fencepost.client.fields import by_topic
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
-from fencepost.errors import ConnectionLost, ErrorCode, Refused
+from fencepost.errors import ConnectionLost, ErrorCode, Unsupported
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import Address, Isolation, TopicPartition
 
 LIST_OFFSETS = 2
-FIRST_WITH_ISOLATION = 2
+FIRST_WITH_ISOLATION, FIRST_WITH_TIERS = 2, 8
 
-LATEST, EARLIEST = -1, -2
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 NOT_FOUND = -1
 
 
@@ -33,6 +33,15 @@ def earliest(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[Top
     return _list_offsets(cluster, dict.fromkeys(partitions, EARLIEST), Isolation.READ_COMMITTED)
 
 
+def earliest_local(cluster: Cluster, where: TopicPartition) -> int:
+    """The first offset that lies with the leader. What is before it lies in tiered storage, which old brokers lack."""
+    try:
+        found = _list_offsets(cluster, {where: EARLIEST_LOCAL}, Isolation.READ_UNCOMMITTED, lowest=FIRST_WITH_TIERS)
+    except Unsupported:
+        found = earliest(cluster, [where])
+    return found[where]
+
+
 def latest(
     cluster: Cluster, partitions: Iterable[TopicPartition], isolation: Isolation = Isolation.READ_COMMITTED
 ) -> dict[TopicPartition, int]:
@@ -49,7 +58,11 @@ def at_times(
 
 
 def _list_offsets(
-    cluster: Cluster, times_ms: Mapping[TopicPartition, int], isolation: Isolation
+    cluster: Cluster,
+    times_ms: Mapping[TopicPartition, int],
+    isolation: Isolation,
+    *,
+    lowest: int = FIRST_WITH_ISOLATION,
 ) -> dict[TopicPartition, int]:
     """The offset of each partition's time, or of EARLIEST or LATEST, in the order that was asked."""
     retry = Retry("list offsets", cluster.settings)
@@ -62,8 +75,8 @@ def _list_offsets(
                 by_leader.setdefault(cluster.leader_address(*where), {})[where] = time_ms
             for address, wanted in by_leader.items():
                 fields = _fields(wanted, isolation)
-                answer = cluster.connect(address).call(LIST_OFFSETS, fields, lowest=FIRST_WITH_ISOLATION)
-                reason = _sort(answer, found) or reason
+                answer = cluster.connect(address).call(LIST_OFFSETS, fields, lowest=lowest)
+                reason = _sort(cluster, answer, found) or reason
         except ConnectionLost as error:
             reason = error
         if reason is not None:
@@ -80,7 +93,7 @@ def _fields(wanted: Mapping[TopicPartition, int], isolation: Isolation) -> dict[
     return {"replica_id": -1, "isolation_level": isolation, "topics": by_topic(entries)}
 
 
-def _sort(answer: Message, found: dict[TopicPartition, int]) -> ErrorCode | None:
+def _sort(cluster: Cluster, answer: Message, found: dict[TopicPartition, int]) -> ErrorCode | None:
     """Keep what was found. Returns a code if a partition must be asked again."""
     again = None
     for topic in answer.topics:
@@ -90,7 +103,7 @@ def _sort(answer: Message, found: dict[TopicPartition, int]) -> ErrorCode | None
             if code in LEADER_MOVED or code in BUSY:
                 again = code
             elif code:
-                raise Refused(code, f"offsets of {where}")
+                raise cluster.refusal(LIST_OFFSETS, code, where.topic, f"offsets of {where}")
             else:
                 found[where] = partition.offset
     return again

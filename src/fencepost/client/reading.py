@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.client.admin import topic_configs
 from fencepost.client.cluster import Cluster
 from fencepost.client.connection import Connection, Pending
 from fencepost.client.decode import DEFAULT_BATCH_BYTES, Decoder
-from fencepost.client.offsets import earliest, latest
+from fencepost.client.offsets import earliest, earliest_local, latest
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
-from fencepost.errors import ClientError, ConnectionLost, ErrorCode, Malformed, OffsetsOutOfRange, Refused
+from fencepost.client.rights import Operation, wanted
+from fencepost.errors import ConnectionLost, ErrorCode, Malformed, OffsetsOutOfRange
 from fencepost.wire.codec import NULL_UUID, Message
 from fencepost.wire.fetch import API_KEY as FETCH
 from fencepost.wire.fetch import FIRST_WITH_TOPIC_IDS, VERSIONS, Aborted
@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_FETCH_BYTES = 8 << 20
 MAX_WAIT_MS = 500
-REMOTE_STORAGE = "remote.storage.enable"
 #: A fetch does not ask for much more than what is left of the range, as far as that can be guessed.
 MIN_FETCH_BYTES = 64 << 10
 GUESSED_RECORD_BYTES = 1 << 10
@@ -94,6 +93,7 @@ class _RangeReader:
         self._fetch_bytes = fetch_bytes
         self._record_bytes = float(GUESSED_RECORD_BYTES)
         self._topic_id = cluster.topic(where.topic).id
+        self._leader_epoch = -1  #: of the last fetch
         self._connection: Connection | None = None
         self._pending: Pending | None = None
         self._retry: Retry | None = None
@@ -104,6 +104,7 @@ class _RangeReader:
             self._cluster.release(self._connection)
             self._connection = None
 
+    @wanted(Operation.READ)
     def receive(self) -> Message | None:
         """The next answer without an error; None at the end of the range. Valid until the next call."""
         while self.position < self._end:
@@ -118,7 +119,8 @@ class _RangeReader:
                 if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._skip_what_is_lost():
                     continue
                 if code not in LEADER_MOVED | BUSY | {ErrorCode.OFFSET_OUT_OF_RANGE}:
-                    raise Refused(code, f"reading {self._where} at offset {self.position}")
+                    text = f"reading {self._where} at offset {self.position}"
+                    raise self._cluster.refusal(FETCH, code, self._where.topic, text)
                 reason = code
             except ConnectionLost as error:
                 reason = error
@@ -164,7 +166,7 @@ class _RangeReader:
         left_bytes = int(1.25 * self._record_bytes * (self._end - self.position)) + MIN_FETCH_BYTES
         limit = min(self._fetch_bytes, left_bytes)
         entry = {"partition": partition, "fetch_offset": self.position, "partition_max_bytes": limit}
-        entry["current_leader_epoch"] = known.partitions[partition].leader_epoch
+        entry["current_leader_epoch"] = self._leader_epoch = known.partitions[partition].leader_epoch
         fields = {
             "max_wait_ms": MAX_WAIT_MS,
             "min_bytes": 1,
@@ -195,12 +197,13 @@ class _RangeReader:
         return self._buffer.data[:size]
 
     def _is_local(self) -> bool:
-        """Whether all of the partition lies with its leader: tiered storage answers with nothing when it is slow."""
-        try:
-            found = topic_configs(self._cluster, self._where.topic, [REMOTE_STORAGE])
-        except ClientError:
-            return False
-        return found.get(REMOTE_STORAGE) != "true"
+        """Whether what comes next lies with the leader: tiered storage answers with nothing when it is slow.
+
+        That is what the leader of the last fetch says. Another one may hold more of the partition.
+        """
+        topic, partition = self._where
+        is_local = earliest_local(self._cluster, self._where) <= self.position
+        return is_local and self._cluster.topic(topic).partitions[partition].leader_epoch == self._leader_epoch
 
     def _start_over(self) -> None:
         """The leader has changed, or the connection broke."""

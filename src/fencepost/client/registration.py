@@ -12,7 +12,8 @@ from fencepost.client.fields import by_topic
 from fencepost.client.groups import CommittedOffset
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED
-from fencepost.errors import ErrorCode, Fenced, TransactionFailed
+from fencepost.client.rights import is_denial
+from fencepost.errors import ClientError, ErrorCode, Fenced, TransactionFailed
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
 
@@ -48,7 +49,7 @@ def register_partitions(cluster: Cluster, identity: ProducerIdentity, partitions
     if identity.protocol is not TransactionProtocol.V1 or not topics:
         return
     fields = {f"v3_and_below_{name}": value for name, value in {**identity.fields, "topics": topics}.items()}
-    _, code = cluster.call_coordinator(
+    answer, code = cluster.call_coordinator(
         Coordinates.TRANSACTION,
         identity.transactional_id,
         ADD_PARTITIONS_TO_TXN,
@@ -59,6 +60,10 @@ def register_partitions(cluster: Cluster, identity: ProducerIdentity, partitions
         # The coordinator may hear of a new topic a moment later than we did.
         again=COORDINATOR_MOVED | BUSY | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
     )
+    if is_denial(code):
+        found = [(t.name, t.results_by_partition) for t in answer.results_by_topic_v3_and_below]
+        refused = next(name for name, results in found if any(p.partition_error_code == code for p in results))
+        raise _denial(cluster, identity, ADD_PARTITIONS_TO_TXN, code, refused)
     _check(code, identity, "partitions cannot be registered")
 
 
@@ -71,6 +76,8 @@ def add_group(cluster: Cluster, identity: ProducerIdentity, group: str) -> None:
         {**identity.fields, "group_id": group},
         what=f"registering group {group!r} with {identity}",
     )
+    if is_denial(code):
+        raise _denial(cluster, identity, ADD_OFFSETS_TO_TXN, code, group)
     _check(code, identity, f"group {group!r} cannot be registered")
 
 
@@ -91,7 +98,7 @@ def commit_offsets(
         for (topic, partition), committed in offsets.items()
     )
     bounds = VERSIONS[identity.protocol][TXN_OFFSET_COMMIT]
-    _, code = cluster.call_coordinator(
+    answer, code = cluster.call_coordinator(
         Coordinates.GROUP,
         group,
         TXN_OFFSET_COMMIT,
@@ -107,7 +114,18 @@ def commit_offsets(
         )
     if code is ErrorCode.OFFSET_METADATA_TOO_LARGE:
         raise TransactionFailed(f"group {group!r}: the metadata is longer than the broker's offset.metadata.max.bytes")
+    if is_denial(code):
+        is_topic = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        refused = next(t.name for t in answer.topics if any(p.error_code == code for p in t.partitions))
+        raise _denial(cluster, identity, TXN_OFFSET_COMMIT, code, refused if is_topic else group)
     _check(code, identity, f"offsets of group {group!r} cannot be added")
+
+
+def _denial(cluster: Cluster, identity: ProducerIdentity, api_key: int, code: ErrorCode, name: str) -> ClientError:
+    """The right on `name` is missing, or the one on the transactional id."""
+    if code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        name = identity.transactional_id
+    return cluster.refusal(api_key, code, name, str(identity))
 
 
 def _check(code: ErrorCode, identity: ProducerIdentity, what: str) -> None:

@@ -34,6 +34,7 @@ from fencepost.client.registration import (
     protocol_of,
 )
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED, Retry, known_code
+from fencepost.client.rights import is_denial
 from fencepost.errors import (
     ClientError,
     ConnectionLost,
@@ -143,7 +144,7 @@ class SharedTransaction:
                 code, f"transaction.timeout.ms={self._timeout_ms} exceeds the broker's transaction.max.timeout.ms"
             )
         if code:
-            raise Refused(code, f"transactional id {self._transactional_id!r}")
+            raise self._refused(INIT_PRODUCER_ID, code)
         return self._take(answer, protocol)
 
     def begin(self) -> ProducerIdentity:
@@ -176,7 +177,7 @@ class SharedTransaction:
             if code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
                 raise self._fenced(code)
             if code not in FENCED | CONCURRENT:
-                raise Refused(code, f"transactional id {self._transactional_id!r}")
+                raise self._refused(INIT_PRODUCER_ID, code)
             retry.wait(code)
 
     def _take(self, answer: Message, protocol: TransactionProtocol) -> ProducerIdentity:
@@ -270,7 +271,7 @@ class SharedTransaction:
         elif code in FENCED:
             raise self._fenced(code)
         else:
-            raise Refused(code, f"abort of {self.identity}")
+            raise self._refused(END_TXN, code)
         return by
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -311,6 +312,8 @@ class SharedTransaction:
             self._state = _State.SPENT
             return self._fenced(code)
         self._state = _State.OPEN
+        if is_denial(code):
+            return self._refused(END_TXN, code)
         return TransactionFailed(f"the commit of {identity} was refused: {code.name}")
 
     def _gave_up(self, error: GaveUp) -> ClientError:
@@ -318,6 +321,10 @@ class SharedTransaction:
             return OutcomeUnknown(f"{error}; the commit may have been carried out")
         self._state = _State.OPEN
         return TransactionFailed(f"{error}; the commit was not sent")
+
+    def _refused(self, api_key: int, code: ErrorCode) -> ClientError:
+        name = self._transactional_id
+        return self._cluster.refusal(api_key, code, name, f"transactional id {name!r}")
 
     def _fenced(self, code: ErrorCode) -> Fenced:
         return Fenced(fenced_message(self.identity, code))

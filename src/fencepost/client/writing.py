@@ -16,6 +16,7 @@ from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.client.produce_parts import Records, produce_parts
 from fencepost.client.registration import PRODUCE, VERSIONS, fenced_message, register_partitions
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED, LEADER_MOVED, Retry, describe, known_code
+from fencepost.client.rights import Operation, is_denial, wanted
 from fencepost.client.stamp import Stamped, following, stamp
 from fencepost.errors import ConnectionLost, ErrorCode, Fenced, GaveUp, InvariantBroken, WriteFailed
 from fencepost.wire.codec import NULL_UUID, Buffer, Message
@@ -30,6 +31,10 @@ WORTH_SENDING_BYTES = 256 << 10
 MAX_BUFFERED_BYTES = 16 << 20
 
 AGAIN = LEADER_MOVED | COORDINATOR_MOVED | BUSY
+TOO_LARGE_HINT = (
+    ": the topic's max.message.bytes is smaller than a batch. The right DescribeConfigs lets the writer see it; or set "
+    "kafka.batch.size"
+)
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
@@ -144,12 +149,13 @@ class TransactionWriter:
         if self._is_broken:
             raise InvariantBroken("the writer has failed or was closed")
         try:
-            self._register()
-            self._send_ready(flush=buffered_max == 0)
-            while self._buffered_bytes > buffered_max:
-                if self._requests:
-                    self._receive()
-                self._send_ready(flush=True)
+            with wanted(Operation.WRITE):
+                self._register()
+                self._send_ready(flush=buffered_max == 0)
+                while self._buffered_bytes > buffered_max:
+                    if self._requests:
+                        self._receive()
+                    self._send_ready(flush=True)
         except GaveUp as error:
             self._is_broken = True
             raise WriteFailed(str(error)) from None
@@ -264,7 +270,11 @@ class TransactionWriter:
             return code
         if code in FENCED or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             raise Fenced(f"{lane.where}: {fenced_message(self._identity, code)}")
-        hint = ": the topic's max.message.bytes is smaller than a batch" if code in TOO_LARGE else ""
+        if is_denial(code):
+            on_id = code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            name = self._identity.transactional_id if on_id else lane.where.topic
+            raise self._cluster.refusal(PRODUCE, code, name, str(lane.where))
+        hint = TOO_LARGE_HINT if code in TOO_LARGE else ""
         raise WriteFailed(f"{lane.where}: {code.name} {result.error_message or ''}".rstrip() + hint)
 
     def _acknowledge(self, lane: _Lane, stamped: Stamped, base_offset: int) -> None:

@@ -29,6 +29,7 @@ from typing import Any
 from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import earliest, latest
+from fencepost.client.rights import Operation, wanted
 from fencepost.errors import Malformed, Unsupported
 from fencepost.spark.offsets_json import parse, positions_as_dict
 from fencepost.spark.topic_identity import Identity, identities_as_dict, parse_identities
@@ -165,6 +166,7 @@ def is_note(metadata: str) -> bool:
     return _NOTE.fullmatch(metadata) is not None
 
 
+@wanted(Operation.READ, Operation.WRITE)
 def ensure(cluster: Cluster) -> None:
     """Create the topic unless it exists."""
     if not cluster.refresh([TOPIC], missing_ok=True):
@@ -176,6 +178,7 @@ def place(pipeline: str) -> TopicPartition:
     return TopicPartition(TOPIC, zlib.crc32(pipeline.encode()) % PARTITIONS)
 
 
+@wanted(Operation.READ)
 def read_entry(cluster: Cluster, pipeline: str) -> LedgerEntry | None:
     """The last committed entry of a pipeline. Waits for transactions that are open in its partition.
 
@@ -189,6 +192,7 @@ def read_entry(cluster: Cluster, pipeline: str) -> LedgerEntry | None:
     return None if found is None else LedgerEntry.from_json(found)
 
 
+@wanted(Operation.READ)
 def pipelines_of(cluster: Cluster, query_id: str, batch_id: int) -> set[str]:
     """The pipelines whose last committed batch this is. Reads the whole ledger."""
     if not cluster.refresh([TOPIC], missing_ok=True):

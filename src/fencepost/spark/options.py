@@ -14,10 +14,12 @@ from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
 from fencepost.security import names
 from fencepost.security.names import TOKEN_PROVIDER
+from fencepost.security.variables import has_reference
 from fencepost.spark.kafka_settings import KNOWN, REFUSED
 
 PREFIX = "kafka."
 BOOTSTRAP = "kafka.bootstrap.servers"
+KEY, KEY_PASSWORD, KEY_FILE = "kafka.ssl.keystore.key", "kafka.ssl.key.password", "kafka.ssl.keystore.location"
 
 _UNITS_MS = {
     "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
@@ -97,6 +99,20 @@ def client_settings(options: Options) -> ClientSettings:
     if not options.text(BOOTSTRAP):
         raise ConfigError(f"option {BOOTSTRAP!r} must be specified: one or more HOST:PORT, separated by commas")
     return ClientSettings.parse(options.kafka())
+
+
+def refuse_visible_key(options: Options) -> None:
+    """For options that become part of a plan. Spark shows them, and hides those that look like a password by a pattern.
+
+    It would show a private key. An encrypted one may be seen.
+    """
+    value = options.text(KEY)
+    if value and "ENCRYPTED" not in value and not has_reference(value):
+        raise ConfigError(
+            f"option {KEY!r} would be shown in plans and in Spark's UI. Encrypt the key and give {KEY_PASSWORD!r}, "
+            "which Spark hides; or give a reference such as ${file:PATH:KEY}; or name a file with "
+            f"{KEY_FILE!r}"
+        )
 
 
 def is_security(option: str) -> bool:

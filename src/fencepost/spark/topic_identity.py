@@ -26,10 +26,10 @@ def identity_of(topic: TopicMetadata) -> Identity:
     return {index: partition.leader_epoch for index, partition in topic.partitions.items()}
 
 
-def identities(cluster: Cluster, names: Iterable[str]) -> Identities:
-    """Current identities, without topics that do not exist."""
+def identities(cluster: Cluster, names: Iterable[str], *, hidden_ok: bool = False) -> Identities:
+    """Current identities, without topics that do not exist, and with `hidden_ok` without those we may not see."""
     wanted = set(names)
-    found = cluster.refresh(wanted, missing_ok=True) if wanted else {}
+    found = cluster.refresh(wanted, missing_ok=True, hidden_ok=hidden_ok) if wanted else {}
     return {name: identity_of(topic) for name, topic in found.items()}
 
 

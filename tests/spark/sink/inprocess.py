@@ -20,6 +20,7 @@ from fencepost.spark import batch_writer
 from fencepost.spark.sink import steps
 from fencepost.spark.sink.pipeline import Pipeline
 from fencepost.spark.sink.steps import BatchStep
+from tests import logins
 from tests.conftest import wait_until
 from tests.spark import numbers_job
 from tests.spark.numbers_job import Plan
@@ -43,8 +44,9 @@ class InProcess:
 
     def writer(self, plan: Plan, **changes: Any) -> Pipeline:
         """A writer for the plan's pipeline. It is closed after the test."""
-        given = {"pipeline": plan.pipeline, "bootstrap_servers": plan.bootstrap, "options": plan.options}
-        self._pipelines.append(batch_writer(**{**given, **changes}))
+        given = {"pipeline": plan.pipeline, "bootstrap_servers": plan.bootstrap, "options": plan.options, **changes}
+        options = {**logins.sink(plan.bootstrap), **given["options"]}
+        self._pipelines.append(batch_writer(**{**given, "options": options}))
         return self._pipelines[-1]
 
     def numbers(self, plan: Plan) -> DataFrame:

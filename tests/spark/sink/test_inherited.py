@@ -14,6 +14,7 @@ from fencepost.errors import ConfigError
 from fencepost.spark import lag, write, write_stream
 from fencepost.spark.sink import plain
 from fencepost.spark.sink.inherited import SourceSaid, sources_of
+from tests import logins
 from tests.conftest import unique
 from tests.spark.checker import read_committed
 from tests.spark.source.support import fill, load
@@ -88,12 +89,12 @@ def test_batches_that_are_given_no_id_use_the_same_ones_again(
     rows = spark.range(20).select(sf.col("id").cast("string").alias("value"))
 
     def one(_: int) -> None:
-        write(rows, bootstrap_servers=bootstrap, topic=name)
+        write(rows, bootstrap_servers=bootstrap, topic=name, options=logins.sink(bootstrap))
 
     one(0)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(one, range(4)))
-    write(rows, bootstrap_servers=bootstrap, topic=name, transactional_id="mine")
+    write(rows, bootstrap_servers=bootstrap, topic=name, transactional_id="mine", options=logins.sink(bootstrap))
     assert len(used) == 6
     assert used[-1] == "mine"
     assert len(set(used[:-1])) <= 2

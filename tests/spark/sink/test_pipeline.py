@@ -11,15 +11,15 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from fencepost.client import Cluster
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import ConfigError
 from fencepost.spark import progress, subscribe, write, write_stream
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.steps import BatchStep
+from tests import logins
 from tests.conftest import unique, wait_until
 from tests.spark import numbers_job
-from tests.spark.checker import read_committed
+from tests.spark.checker import read_committed, wait_until_settled
 from tests.spark.scene import Scene
 from tests.spark.sink.inprocess import Gate, InProcess, MakeScene, dying_at, looking
 
@@ -105,6 +105,7 @@ def test_a_source_without_kafka_offsets_is_known_by_its_batches(here: InProcess,
     for count in (20, 40):
         with dying_at(BatchStep.COMMITTED, passes=1):
             here.run_until_failed(scene.plan, here.rate(scene.plan), trigger={"processingTime": "0 seconds"})
+        scene.check.wait_until_settled()
         found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
         assert found == Counter(str(number) for number in range(count))
 
@@ -112,7 +113,7 @@ def test_a_source_without_kafka_offsets_is_known_by_its_batches(here: InProcess,
 def test_an_output_topic_may_grow_between_batches(here: InProcess, make_scene: MakeScene) -> None:
     scene = make_scene(100, batch_records=100)
     here.run(scene.plan)
-    admin = AdminClient({"bootstrap.servers": scene.plan.bootstrap})
+    admin = AdminClient(logins.confluent(scene.plan.bootstrap))
     admin.create_partitions([NewPartitions(scene.plan.left, 5)])[scene.plan.left].result(20)
     scene.check.write(300)
     here.run(scene.plan)
@@ -127,16 +128,17 @@ def test_an_output_topic_may_grow_between_batches(here: InProcess, make_scene: M
 
 def save(rows: DataFrame, bootstrap: str, **options: object) -> None:
     """Through Spark's standard writer API."""
-    given = {"kafka.bootstrap.servers": bootstrap, **options}
+    given = {**logins.spark(bootstrap), **options}
     rows.write.format("fencepost").options(**given).mode("append").save()
 
 
 def test_a_batch_query_is_written_in_one_transaction(spark: SparkSession, bootstrap: str, topic: Topic) -> None:
     name = topic(3)
     rows = spark.range(500).select(sf.col("id").cast("string").alias("key"), sf.col("id").cast("string").alias("value"))
-    done = write(rows, bootstrap_servers=bootstrap, topic=name)
+    done = write(rows, bootstrap_servers=bootstrap, topic=name, options=logins.sink(bootstrap))
     assert done.records == {name: 500}
     save(rows, bootstrap, topic=name)
+    wait_until_settled(bootstrap, name)
     assert Counter(read_committed(bootstrap, name)) == Counter({str(number): 2 for number in range(500)})
 
 
@@ -145,8 +147,9 @@ def test_of_a_batch_query_that_fails_nothing_is_visible(spark: SparkSession, boo
     rows = spark.range(500, numPartitions=2).select(
         sf.expr("CAST(IF(id = 499, raise_error('spoiled'), id) AS STRING)").alias("value")
     )
+    options = {**logins.sink(bootstrap), "kafka.batch.size": "1024"}
     with pytest.raises(Exception, match="spoiled"):
-        write(rows, bootstrap_servers=bootstrap, topic=name, options={"kafka.batch.size": "1024"})
+        write(rows, bootstrap_servers=bootstrap, topic=name, options=options)
     with pytest.raises(Exception, match="spoiled"):
         save(rows, bootstrap, topic=name)
     assert not read_committed(bootstrap, name)
@@ -163,10 +166,11 @@ def test_a_batch_query_uses_the_transaction_protocol_that_is_set(
     options = {"topic": name, "transactionProtocol": protocol}
     for _ in range(2):
         if how == "write":
-            write(rows, bootstrap_servers=bootstrap, transactional_id=transactional_id, options=options)
+            secured = {**logins.sink(bootstrap), **options}
+            write(rows, bootstrap_servers=bootstrap, transactional_id=transactional_id, options=secured)
         else:
             save(rows, bootstrap, transactionalId=transactional_id, **options)
-    with Cluster(bootstrap) as cluster:
+    with logins.cluster(bootstrap) as cluster:
         next_identity = SharedTransaction(cluster, transactional_id).init()
     assert next_identity.epoch == 2 * protocol
 

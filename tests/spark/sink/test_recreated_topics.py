@@ -29,6 +29,7 @@ def test_a_source_that_was_created_again_stops_the_pipeline_until_it_is_accepted
 ) -> None:
     scene = make_scene(OLD)
     here.run(scene.plan)
+    scene.check.wait_until_settled()
     before = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
     values = replace_source(scene)
     if checkpoint == "deleted":
@@ -41,6 +42,7 @@ def test_a_source_that_was_created_again_stops_the_pipeline_until_it_is_accepted
     accepting = load(here.spark.readStream, scene.plan.bootstrap, failOnDataLoss=False, **given)
     here.run(scene.plan, numbers_job.transform(accepting, scene.plan))
     here.run(scene.plan)  # and from here on it is an ordinary topic again
+    scene.check.wait_until_settled()
     found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
     assert found - before == Counter(f"L {value}" for value in values)
 
@@ -56,6 +58,7 @@ def test_another_start_than_what_is_committed_does_not_get_around_it(here: InPro
     said = here.run_until_failed(scene.plan, numbers_job.transform(rows, scene.plan))
     assert "BatchRefused" in said
     assert "was deleted and created again" in said
+    scene.check.wait_until_settled()
     assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == OLD
 
 
@@ -66,6 +69,7 @@ def test_a_topic_that_is_created_again_while_the_query_runs_is_noticed(here: InP
     replace_source(scene)
     said = here.wait_until_failed(query)
     assert "deleted" in said
+    scene.check.wait_until_settled()
     assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == OLD
 
 
@@ -76,4 +80,5 @@ def test_an_output_topic_may_be_created_again(here: InProcess, make_scene: MakeS
         create_again(scene.plan.bootstrap, name, partitions)
     scene.check.write(20)
     here.run(scene.plan)
+    scene.check.wait_until_settled()
     assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == 20

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from fencepost.errors import BootstrapFailed
 from fencepost.spark.sink import active
 from fencepost.spark.sink.steps import BatchStep
+from tests import logins
 from tests.conftest import unique
 from tests.spark import numbers_job
 from tests.spark.checker import partitions_of
@@ -19,7 +20,7 @@ from tests.spark.source.support import load
 
 def set_offsets(scene: Scene, offset: int) -> None:
     """As `kafka-consumer-groups --reset-offsets` does."""
-    admin = AdminClient({"bootstrap.servers": scene.plan.bootstrap})
+    admin = AdminClient(logins.confluent(scene.plan.bootstrap))
     places = [
         TopicPartition(scene.plan.source, each, offset)
         for each in partitions_of(scene.plan.bootstrap, scene.plan.source)
@@ -30,7 +31,7 @@ def set_offsets(scene: Scene, offset: int) -> None:
 
 def forget_offsets(scene: Scene) -> None:
     """As Kafka does after `offsets.retention.minutes`."""
-    admin = AdminClient({"bootstrap.servers": scene.plan.bootstrap})
+    admin = AdminClient(logins.confluent(scene.plan.bootstrap))
     admin.delete_consumer_groups([scene.plan.pipeline])[scene.plan.pipeline].result(20)
 
 

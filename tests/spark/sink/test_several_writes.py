@@ -64,6 +64,7 @@ def run_until_failed(here: InProcess, scene: Scene, writer: Pipeline, each: Each
 
 
 def assert_complete(scene: Scene) -> None:
+    scene.check.wait_until_settled()
     left, right = left_and_right(scene)
     assert left == Counter(str(number) for number in range(COUNT))
     assert right == Counter(str(number) for number in range(0, COUNT, 2))
@@ -75,6 +76,8 @@ def test_they_are_one_transaction_whatever_dies(here: InProcess, scene: Scene) -
         writer.fence()  # otherwise the source waits for the dead transaction's timeout
         with dying_at(point):
             assert "the pipeline died" in run_until_failed(here, scene, writer, in_one_block(writer, scene))
+        if point is BatchStep.COMMITTED:
+            scene.check.wait_until_settled()
         left, right = left_and_right(scene)
         assert right == Counter(number for number in left.elements() if int(number) % 2 == 0)
     writer = here.writer(scene.plan)
@@ -92,6 +95,7 @@ def test_all_of_them_are_made_of_the_same_rows(here: InProcess, scene: Scene, wr
             batch.write(df, topic=scene.plan.right)
 
     here.run(scene.plan, rows, pipeline=writer, function=each)
+    scene.check.wait_until_settled()
     left, right = left_and_right(scene)
     assert left == right
     assert len(left) == COUNT
@@ -146,6 +150,7 @@ def test_what_is_missing_is_counted_by_the_first_of_two_calls(
     assert "the writer was called twice" in said
     writer = here.writer(scene.plan)
     run(here, scene, writer, in_blocks(writer, scene, range(3)))
+    scene.check.wait_until_settled()
     found = Counter(read_committed(scene.plan.bootstrap, scene.plan.left))
     assert found == Counter(f"{number}-{n}" for number in range(3) for n in range(COUNT))
 

@@ -66,6 +66,7 @@ def test_the_driver_writes_what_tasks_write(
     with configured(here.spark, "spark.sql.session.timeZone", "America/New_York"):
         here.run(scene.plan, rows)
     assert collected == [4]
+    scene.check.wait_until_settled()
     records = read_records(scene.plan.bootstrap, scene.plan.left)
     written = sorted((record.value(), record.partition(), record.headers(), record.timestamp()) for record in records)
     assert len(written) == 8
@@ -83,6 +84,7 @@ def test_rows_that_come_to_more_than_the_driver_takes_are_written_by_tasks(
     )
     here.run(scene.plan, rows)
     assert collected == [-1]
+    scene.check.wait_until_settled()
     found = read_committed(scene.plan.bootstrap, scene.plan.left)
     assert sorted(map(len, found)) == [5] * 100 + [200_000] * 100
 
@@ -93,6 +95,7 @@ def test_rows_without_a_key_go_to_all_partitions_in_turn(
     scene = make_exact_scene(6, 10)
     here.run(scene.plan, numbers_job.transform(numbers_job.read(here.spark, scene.plan), scene.plan).drop("key"))
     assert len(collected) == 5
+    scene.check.wait_until_settled()
     assert all(scene.check.ends(scene.plan.left, IsolationLevel.READ_COMMITTED).values())
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from fencepost.spark.options import Options
 from fencepost.spark.source.read_options import ReadKind, SourceOptions, parse_options
+from tests import logins
 from tests.conftest import topic_maker, unique, wait_until
 
 TIMEOUT_S = 20
@@ -26,7 +27,7 @@ def fill(
     **settings: Any,
 ) -> None:
     """Append records. Their keys are their values."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
+    producer = Producer({**logins.confluent(bootstrap), "linger.ms": 5, **settings})
     for value in values:
         more = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
         producer.produce(topic, value=value, key=value, partition=partition, **more)
@@ -35,7 +36,7 @@ def fill(
 
 def begin(bootstrap: str, topic: str, values: Sequence[str], partition: int = 0) -> Producer:
     """A producer with an open transaction that holds these records."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": unique("txn"), "linger.ms": 0})
+    producer = Producer({**logins.confluent(bootstrap), "transactional.id": unique("txn"), "linger.ms": 0})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     for value in values:
@@ -53,7 +54,7 @@ def abort(bootstrap: str, topic: str, values: Sequence[str], partition: int = 0)
 
 
 def commit_offsets(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer = Consumer({**logins.confluent(bootstrap), "group.id": group})
     wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
 
     def is_committed() -> bool:
@@ -71,24 +72,24 @@ def commit_offsets(bootstrap: str, group: str, topic: str, offsets: dict[int, in
 
 def delete_records(bootstrap: str, topic: str, before: int, partition: int = 0) -> None:
     place = TopicPartition(topic, partition, before)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(logins.confluent(bootstrap))
     admin.delete_records([place])[place].result(TIMEOUT_S)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(logins.confluent(bootstrap))
     admin.delete_topics([topic], operation_timeout=TIMEOUT_S)[topic].result(TIMEOUT_S)
     wait_until(lambda: topic not in admin.list_topics(timeout=TIMEOUT_S).topics, f"{topic} is gone")
 
 
 def create_again(bootstrap: str, topic: str, partitions: int = 1) -> None:
     delete_topic(bootstrap, topic)
-    topic_maker(AdminClient({"bootstrap.servers": bootstrap}))(partitions, name=topic)
+    topic_maker(AdminClient(logins.confluent(bootstrap)))(partitions, name=topic)
 
 
 def load(reader: DataFrameReader | DataStreamReader, bootstrap: str, **given: object) -> DataFrame:
     """`load(spark.readStream, bootstrap, subscribe="purchases")`."""
-    named = {"kafka.bootstrap.servers": bootstrap, **{name: str(value) for name, value in given.items()}}
+    named = {**logins.spark(bootstrap), **{name: str(value) for name, value in given.items()}}
     return reader.format("fencepost").options(**named).load()
 
 
@@ -105,4 +106,4 @@ def configured(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 def options(bootstrap: str, kind: ReadKind = ReadKind.STREAM, **given: object) -> SourceOptions:
     texts = {name: str(value) for name, value in given.items()}
-    return parse_options(Options({"kafka.bootstrap.servers": bootstrap, **texts}), kind)
+    return parse_options(Options({**logins.spark(bootstrap), **texts}), kind)

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
+from tests import logins
 from tests.conftest import wait_until
 from tests.spark.source.support import TIMEOUT_S, abort, begin, commit, configured, fill, load
 
@@ -42,7 +43,7 @@ def test_spark_finds_the_source_by_itself_with_the_schema_of_its_own(spark: Spar
 
 def test_every_column_holds_what_was_produced(spark: SparkSession, bootstrap: str, topic: Topic):
     name = topic(2)
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer(logins.confluent(bootstrap))
     producer.produce(
         name, value=b"v", key=b"k", partition=1, timestamp=1_700_000_000_123, headers=[("a", b"1"), ("a", None)]
     )

@@ -8,6 +8,7 @@ from pyspark.errors import AnalysisException, PySparkException, StreamingQueryEx
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from tests import logins
 from tests.spark.source.support import delete_records, fill, load
 
 Topic = Callable[..., str]
@@ -95,7 +96,7 @@ def test_records_that_a_task_does_not_find_are_one_line(spark: SparkSession, boo
 
 def test_an_error_of_saving_is_reported_in_the_same_way(spark: SparkSession, bootstrap: str):
     rows = spark.range(3).select(sf.col("id").cast("string").alias("value"))
-    writer = rows.write.format("fencepost").option("kafka.bootstrap.servers", bootstrap).mode("append")
+    writer = rows.write.format("fencepost").options(**logins.spark(bootstrap)).mode("append")
     with pytest.raises(PySparkException) as failed:
         writer.option("topic", "nowhere").save()
     assert_plain(failed.value, "TopicNotFound: topic 'nowhere' does not exist")

@@ -12,6 +12,7 @@ from fencepost.client.offsets import latest
 from fencepost.spark.state import cache as caches
 from fencepost.spark.state.cache import Cache, cache_for
 from fencepost.wire.terms import Isolation, TopicPartition
+from tests import logins
 
 _ids = itertools.count()
 
@@ -22,7 +23,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 def transaction(bootstrap: str, name: str) -> Producer:
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer = Producer({**logins.confluent(bootstrap), "transactional.id": name})
     producer.init_transactions(30)
     producer.begin_transaction()
     return producer

@@ -19,8 +19,9 @@ from fencepost.spark import write_stream
 from fencepost.spark.sink.pipeline import Transform
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from fencepost.spark.state.changelog import changelog_name
+from tests import logins
 from tests.conftest import grow_topic
-from tests.spark.checker import read_committed, read_records
+from tests.spark.checker import read_committed, read_records, wait_until_settled
 from tests.spark.source.support import configured, create_again, delete_topic, load
 
 
@@ -62,7 +63,7 @@ class Till:
         self.state_directory = str(home / "state")
 
     def buy(self, users: list[str]) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer = Producer(logins.confluent(self.bootstrap))
         for user in users:
             producer.produce(self.source, json.dumps({"user": user, "price": 1.25}), key=user)
         assert producer.flush(30) == 0
@@ -98,6 +99,7 @@ class Till:
 
     def last(self, topic: str | None = None) -> dict[str, Any]:
         """The last committed value of each key of the output."""
+        wait_until_settled(self.bootstrap, topic or self.target)
         records = read_records(self.bootstrap, topic or self.target)
         return {each.key().decode(): json.loads(each.value()) if each.value() else None for each in records}
 
@@ -187,6 +189,7 @@ def test_a_topic_for_all_rows_is_not_for_the_changelog(till: Till, topic: Callab
         till.buy(["a", "b", "a"])
         till.run_transform(transform, topic=seen)
     assert {user: row["purchases"] for user, row in till.last().items()} == {"a": 4, "b": 2}
+    wait_until_settled(till.bootstrap, seen)
     assert sorted(read_committed(till.bootstrap, seen)) == ["a"] * 4 + ["b"] * 2
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.client import Cluster
 from fencepost.client.cluster import Coordinates
-from fencepost.errors import BootstrapFailed, ConnectionLost, ErrorCode, GaveUp, Refused, TopicNotFound
+from fencepost.errors import BootstrapFailed, ConnectionLost, ErrorCode, GaveUp, NotAuthorized, TopicNotFound
 from tests.fakes.frames import HANG_UP
 from tests.unit.client.scripted import FIND_COORDINATOR, METADATA, TOPIC_ID, settings
 
@@ -66,10 +66,11 @@ def test_a_missing_topic_or_partition_is_named_and_never_created(broker, cluster
     assert not any(request.allow_auto_topic_creation for request in broker.requests(METADATA))
 
 
-def test_a_topic_that_one_may_not_see_is_refused_with_the_code(broker, cluster):
+def test_a_topic_that_one_may_not_see_names_the_right(broker, cluster):
     broker.answers[METADATA] = {"topics": [{"name": "t", "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}]}
-    with pytest.raises(Refused, match="TOPIC_AUTHORIZATION_FAILED: topic 't'"):
+    with pytest.raises(NotAuthorized, match=r"the right Describe on topic 't' \(TOPIC_AUTHORIZATION_FAILED\)"):
         cluster.topic("t")
+    assert cluster.refresh(["t"], hidden_ok=True) == {}
 
 
 def ask(cluster: Cluster) -> ErrorCode:

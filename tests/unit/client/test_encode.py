@@ -9,7 +9,14 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.client.encode import Blob, Encoder, TopicShape, blobs_from_arrow, blobs_to_arrow
+from fencepost.client.encode import (
+    DEFAULT_MAX_MESSAGE_BYTES,
+    Blob,
+    Encoder,
+    TopicShape,
+    blobs_from_arrow,
+    blobs_to_arrow,
+)
 from fencepost.errors import ConfigError, TopicNotFound, WriteFailed
 from fencepost.wire import batch
 from fencepost.wire.compression import Compression
@@ -213,6 +220,14 @@ def test_a_topics_limit_is_kept_when_it_is_below_the_target():
 def test_a_record_larger_than_the_topic_takes_is_refused_with_the_setting():
     with pytest.raises(WriteFailed, match=r"t-0 .*max\.message\.bytes is 2000"):
         Encoder({"t": TopicShape(1, max_message_bytes=2000)}).encode(plain(1, size=3000))
+
+
+def test_a_limit_that_one_may_not_see_is_left_to_the_broker():
+    unknown = {"t": TopicShape(1, max_message_bytes=None)}
+    (blob,) = Encoder(unknown).encode(plain(1, size=2_000_000))
+    assert len(blob.data) > 2_000_000
+    blobs = Encoder(unknown, target_bytes=4_000_000).encode(plain(30, size=100_000))
+    assert max(len(blob.data) for blob in blobs) <= DEFAULT_MAX_MESSAGE_BYTES
 
 
 def test_a_large_record_passes_when_it_is_small_enough_compressed():

@@ -7,7 +7,7 @@ import pytest
 from fencepost.client.cluster import NO_LEADER
 from fencepost.client.groups import CommittedOffset, committed_offsets
 from fencepost.client.offsets import latest
-from fencepost.errors import ErrorCode, Refused, Unsupported
+from fencepost.errors import ErrorCode, NotAuthorized, Unsupported
 from fencepost.wire.terms import TopicPartition
 from tests.fakes.frames import HANG_UP
 from tests.unit.client.scripted import METADATA, TOPIC
@@ -64,7 +64,7 @@ def test_a_group_that_is_not_there_has_nothing_and_one_that_is_forbidden_says_so
         offsets_answer(group_code=ErrorCode.GROUP_AUTHORIZATION_FAILED),
     ]
     assert committed_offsets(cluster, "g", [WHERE]) == {}
-    with pytest.raises(Refused, match="GROUP_AUTHORIZATION_FAILED"):
+    with pytest.raises(NotAuthorized, match="the right Read on group 'g'"):
         committed_offsets(cluster, "g", [WHERE])
 
 
@@ -92,5 +92,5 @@ def test_a_leader_that_is_being_elected_is_waited_for(broker, cluster):
 
 def test_a_partition_that_one_may_not_ask_about_is_refused(broker, cluster):
     broker.answers[LIST_OFFSETS] = listed(-1, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    with pytest.raises(Refused, match="offsets of t-0"):
+    with pytest.raises(NotAuthorized, match="the right Describe on topic 't'"):
         latest(cluster, [WHERE])

@@ -15,6 +15,7 @@ from fencepost.errors import (
     ErrorCode,
     Fenced,
     InvariantBroken,
+    NotAuthorized,
     OutcomeUnknown,
     Refused,
     TransactionFailed,
@@ -197,6 +198,14 @@ def test_an_empty_transaction_cannot_be_committed_and_the_next_one_can(broker, t
     transaction.commit()
 
 
+def test_a_commit_without_the_right_names_it_and_may_be_aborted(broker, transaction):
+    broker.queued[END] = [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    with pytest.raises(NotAuthorized, match="Write on transactional id 'x'"):
+        transaction.commit()
+    transaction.abort()
+    assert [request.committed for request in broker.requests(END)] == [True, False]
+
+
 def test_a_commit_that_was_refused_may_be_aborted(broker, transaction):
     broker.queued[END] = [ErrorCode.TRANSACTION_ABORTABLE]
     with pytest.raises(TransactionFailed, match="TRANSACTION_ABORTABLE"):
@@ -294,7 +303,9 @@ def offsets_answer(code: ErrorCode) -> dict[str, Any]:
         (ErrorCode.INVALID_PRODUCER_EPOCH, Fenced, "fenced"),
         (ErrorCode.UNKNOWN_MEMBER_ID, TransactionFailed, "group of its own"),
         (ErrorCode.OFFSET_METADATA_TOO_LARGE, TransactionFailed, r"offset\.metadata\.max\.bytes"),
-        (ErrorCode.GROUP_AUTHORIZATION_FAILED, TransactionFailed, "GROUP_AUTHORIZATION_FAILED"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, NotAuthorized, "Read on group 'g'"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, NotAuthorized, "Read on topic 't'"),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NotAuthorized, "Write on transactional id "),
     ],
 )
 def test_offsets_that_are_refused_say_why(broker, transaction, code, error, words):

@@ -6,12 +6,12 @@ import pytest
 
 from fencepost.client import Cluster, ProducerIdentity, TransactionProtocol
 from fencepost.client.writing import MAX_IN_FLIGHT, TransactionWriter
-from fencepost.errors import ErrorCode, Fenced, InvariantBroken, WriteFailed
+from fencepost.errors import ErrorCode, Fenced, InvariantBroken, NotAuthorized, WriteFailed
 from fencepost.wire import batch
 from fencepost.wire.records import Record, decode_batch, encode_batch
 from fencepost.wire.terms import TopicPartition
 from tests.fakes.frames import HANG_UP, SILENCE
-from tests.unit.client.scripted import TOPIC, TOPIC_ID, ScriptedBroker
+from tests.unit.client.scripted import METADATA, TOPIC, TOPIC_ID, ScriptedBroker
 
 PRODUCE, ADD_PARTITIONS = 0, 24
 WHERE = TopicPartition(TOPIC, 0)
@@ -178,6 +178,27 @@ def test_a_batch_that_is_a_duplicate_after_it_was_sent_twice_is_written(broker, 
     broker.queued[PRODUCE] = [leader.lose_answer, refused(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]
     write(cluster, 3)
     assert leader.values == expected(3)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Write on topic 't'"),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Write on transactional id 'x'"),
+    ],
+)
+def test_a_right_that_is_missing_is_named_and_nothing_is_tried_again(broker, cluster, code, words):
+    broker.answers[PRODUCE] = refused(code)
+    with pytest.raises(NotAuthorized, match=words):
+        write(cluster, 1)
+    assert len(broker.requests(PRODUCE)) == 1
+
+
+def test_a_topic_that_one_may_no_longer_see_lacks_the_right_to_write(broker, cluster):
+    hidden = {"name": TOPIC, "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    broker.answers[METADATA] = {"topics": [hidden]}
+    with pytest.raises(NotAuthorized, match="Write on topic 't'"):
+        write(cluster, 1)
 
 
 def test_a_second_writer_is_found_out_by_offsets_that_do_not_grow(cluster, leader):

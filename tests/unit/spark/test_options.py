@@ -133,3 +133,12 @@ def test_durations_are_written_as_in_spark(text, expected_ms):
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ConfigError, match="must be a duration"):
         Options({"delay": text}).duration_ms("delay", 1)
+
+
+def test_a_private_key_that_a_plan_would_show_is_refused():
+    name = "kafka.ssl.keystore.key"
+    with pytest.raises(ConfigError, match=r"would be shown in plans.*kafka\.ssl\.key\.password") as refused:
+        options.refuse_visible_key(Options({name: "-----BEGIN PRIVATE KEY-----\nMIGH"}))
+    assert "MIGH" not in str(refused.value)
+    for fine in ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIGH", "${file:/etc/kafka/secrets.properties:key}", ""):
+        options.refuse_visible_key(Options({name: fine}))

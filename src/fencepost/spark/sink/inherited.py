@@ -51,6 +51,12 @@ def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequenc
     return name, bootstrap_servers
 
 
+def is_elsewhere(servers: str, sources: Sequence[SourceSaid]) -> bool:
+    """Whether all sources read from other addresses than these. Pure."""
+    here = _addresses(servers)
+    return bool(sources) and not any(said.servers is None or here & _addresses(said.servers) for said in sources)
+
+
 def choose_security(servers: str, sources: Sequence[SourceSaid]) -> dict[str, str]:
     """The options for TLS and SASL of the sources that read from the sink's cluster. Pure.
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fencepost.client.cluster import Cluster
+from fencepost.client.identity import MADE_UP_IDS
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
 from fencepost.spark.sink.jobs import WriteJob, select_columns
 from fencepost.spark.sink.opening import Opening
-from fencepost.spark.sink.settings import PREFIX, SinkSettings
+from fencepost.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +56,7 @@ class BatchIds:
             taken = self._taken.setdefault(application, set())
             slot = next(number for number in range(len(taken) + 1) if number not in taken)
             taken.add(slot)
-            name = f"{PREFIX}batch-{application}-{self._process[1]}-{slot}"
+            name = f"{MADE_UP_IDS}{application}-{self._process[1]}-{slot}"
         try:
             yield name
         finally:

@@ -14,12 +14,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from fencepost.client.cluster import Cluster
+from fencepost.client.identity import MADE_UP_IDS
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ConfigError, WriteFailed
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.jobs import check_columns
 from fencepost.spark.sink.plain import plain_transaction
-from fencepost.spark.sink.settings import PREFIX, SinkSettings
+from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
 from fencepost.wire.terms import TopicPartition
 
@@ -38,7 +39,7 @@ class SaveWriter(DataSourceArrowWriter):
         if overwrite:
             raise ConfigError("a topic cannot be overwritten: use mode('append')")
         given = dict(options)
-        name = given.pop("transactionalId", given.pop("transactionalid", f"{PREFIX}batch-{uuid.uuid4()}"))
+        name = given.pop("transactionalId", given.pop("transactionalid", f"{MADE_UP_IDS}{uuid.uuid4()}"))
         self._transactional_id = name
         self._settings = SinkSettings.of(name, None, None, given)
         check_columns({field.name: field.dataType.simpleString() for field in schema}, self._settings.topic)

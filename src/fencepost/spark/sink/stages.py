@@ -25,6 +25,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from fencepost.client.admin import max_message_bytes
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, TopicShape, blobs_from_arrow, blobs_to_arrow
+from fencepost.client.rights import Operation, wanted
 from fencepost.client.settings import ClientSettings
 from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.errors import FencepostError, WriteFailed
@@ -154,7 +155,8 @@ class RowEncoder:
 
 def shape_of(cluster: Cluster, topic: str) -> TopicShape:
     """What the encoder must know about a topic, as it is now."""
-    return TopicShape(len(cluster.refresh([topic])[topic].partitions), max_message_bytes(cluster, topic))
+    with wanted(Operation.WRITE):
+        return TopicShape(len(cluster.refresh([topic])[topic].partitions), max_message_bytes(cluster, topic))
 
 
 def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]) -> Iterator[Any]:

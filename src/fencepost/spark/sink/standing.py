@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Self
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.groups import NO_OFFSET, CommittedOffset, committed_offsets
+from fencepost.client.rights import Operation, wanted
 from fencepost.errors import BatchRefused, ConfigError
 from fencepost.spark import ledger
 from fencepost.spark.ledger import ChangelogEntry, InCheckpoint, LedgerEntry, Reached
 from fencepost.spark.sink import active, microbatch
 from fencepost.spark.sink.decide import BatchDecision, check_checkpoint, check_topics, checkpoint_lost, decide
-from fencepost.spark.sink.inherited import check_pipeline
+from fencepost.spark.sink.inherited import check_pipeline, is_elsewhere
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.topic_identity import identities, is_other
@@ -33,6 +34,7 @@ class Standing:
     cluster: Cluster
     pipeline: str
     in_checkpoint: frozenset[InCheckpoint] = frozenset()  #: what this query keeps only in Spark's checkpoint
+    reads_elsewhere: bool = False  #: no source reads from the sink's cluster
     last: LedgerEntry | None = None
     _committed: dict[TopicPartition, Reached] = field(default_factory=dict)
     _asked: set[TopicPartition] = field(default_factory=set)  #: partitions whose group offsets have been read
@@ -40,8 +42,10 @@ class Standing:
     @classmethod
     def read(cls, cluster: Cluster, settings: SinkSettings, df: "DataFrame", batch: MicroBatch) -> Self:
         """Raises BatchRefused if this batch's query cannot continue the pipeline."""
+        sources = microbatch.sources(df, batch)
+        elsewhere = not batch.others and is_elsewhere(",".join(map(str, settings.client.bootstrap)), sources)
         try:
-            check_pipeline(settings.pipeline, microbatch.sources(df, batch))
+            check_pipeline(settings.pipeline, sources)
         except ConfigError as error:  # allowed here: one function may write for several pipelines
             logger.warning("%s. Without its checkpoint this query will not continue where the sink stopped", error)
         kinds = {InCheckpoint.STATE: microbatch.keeps_state(df, batch), InCheckpoint.POSITIONS: bool(batch.others)}
@@ -57,7 +61,7 @@ class Standing:
                     "with the new one; or give the new pipeline a checkpoint of its own. If the query writes for both, "
                     "call the writer of the old pipeline first"
                 )
-            return cls(cluster, settings.pipeline, kept)
+            return cls(cluster, settings.pipeline, kept, elsewhere)
         if last.failed is not None and microbatch.first_of_run(df, batch) <= last.failed[1] < batch.batch_id:
             # Spark has repeated that batch in this run, and the function left it out: an error would be in `active`.
             last = replace(last, failed=None)
@@ -66,7 +70,7 @@ class Standing:
             raise BatchRefused(checkpoint_lost(batch, last, lost))
         if lost is not None:
             logger.warning("%s: continuing without %s (failOnStateLoss is false)", settings.pipeline, lost)
-        return cls(cluster, settings.pipeline, kept, last, last.reached)
+        return cls(cluster, settings.pipeline, kept, elsewhere, last, last.reached)
 
     @property
     def keeps_state(self) -> bool:
@@ -91,7 +95,9 @@ class Standing:
         Spark's own source does not give identities: a topic whose name exists here counts as this cluster's. The group
         has no offsets for topics of another cluster, which may have the same names. Theirs are only in the ledger.
         """
-        found = identities(self.cluster, {where.topic for where in batch.end})
+        names = {where.topic for where in batch.end}
+        with wanted(Operation.READ):  # the group's offsets of a topic may be committed by those who may read it
+            found = identities(self.cluster, names, hidden_ok=self.reads_elsewhere)
         here = frozenset(name for name, identity in found.items() if not is_other(batch.topics.get(name), identity))
         return replace(batch, topics={**found, **batch.topics}, here=here)
 

@@ -6,7 +6,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from fencepost.errors import ConfigError, FencepostError
-from fencepost.spark.options import Options
+from fencepost.spark.options import Options, refuse_visible_key
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.source.read_options import (
     ReadKind,
@@ -31,6 +31,7 @@ class FencepostDataSource(DataSource):
     @one_line()
     def schema(self) -> str:
         """Called by `load()`. Raises for wrong options here if possible, rather than when the query runs."""
+        refuse_visible_key(self._given)
         check_options(self._given)
         return SCHEMA_WITH_HEADERS if includes_headers(self._given) else SCHEMA
 
@@ -52,6 +53,7 @@ class FencepostDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from fencepost.spark.sink.save import SaveWriter
 
+        refuse_visible_key(self._given)
         return SaveWriter(self.options, schema, overwrite=overwrite)
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import earliest, latest
+from fencepost.client.rights import Operation, wanted
 from fencepost.spark.offsets_json import Positions, SourceOffset, parse_numbers, positions_as_dict
 from fencepost.spark.source.admission import Gate, backlog, limited
 from fencepost.spark.source.positions import (
@@ -45,6 +46,7 @@ class StreamPlanner:
         self._seen: Positions = {}  #: the last known ends of all partitions
         self._given: Positions = {}  #: the end of the last batch
 
+    @wanted(Operation.READ)
     def initial(self) -> SourceOffset:
         """Where a new query begins. The offset has `start` set, so that the first batch's end gets it, too."""
         partitions = subscribed_partitions(self._cluster, self._options)
@@ -61,11 +63,13 @@ class StreamPlanner:
         found |= {where: min(max(offset, begin[where]), end[where]) for where, offset in skipped.items()}
         return SourceOffset(found, found, self._topics(found), beginning.replaced, skipped)
 
+    @wanted(Operation.READ)
     def freeze(self) -> None:
         """Fix the end of the query at the current ends of its partitions."""
         self._target = self._ends(subscribed_partitions(self._cluster, self._options))
         self._target_topics = self._topics(self._target)
 
+    @wanted(Operation.READ)
     def next_end(self, start: SourceOffset, *, unlimited: bool = False) -> SourceOffset:
         """The end of the batch that begins at `start`; `start` itself if there is no batch."""
         options = self._options
@@ -110,6 +114,7 @@ class StreamPlanner:
         new = {where: end for where, end in self._seen.items() if where not in self._given}
         return {**positions_as_dict(self._seen), LAG_KEY: positions_as_dict({**lag, **new})}
 
+    @wanted(Operation.READ)
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         """The ranges from `start` to `end`. The end of a query's first batch has its own start."""
         if start == end:

@@ -12,6 +12,7 @@ from fencepost.client.cluster import Cluster
 from fencepost.client.groups import committed_offsets
 from fencepost.client.offsets import EARLIEST, LATEST, at_times, earliest, latest, topics_matching
 from fencepost.client.reading import OnDataLoss
+from fencepost.client.rights import Operation, wanted
 from fencepost.errors import ConfigError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import Positions
 from fencepost.spark.source.read_options import AtOffsets, AtTimes, Bound, Edge, SourceOptions, WithoutMatch
@@ -69,6 +70,7 @@ def ending_positions(cluster: Cluster, options: SourceOptions, partitions: list[
     return _resolve(cluster, options, options.end, partitions, "ending", Edge.LATEST)
 
 
+@wanted(Operation.READ)
 def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
     """What a batch query reads. Both ends are resolved once, when the query is planned."""
     partitions = subscribed_partitions(cluster, options)

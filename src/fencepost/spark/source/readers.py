@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from fencepost.client.cluster import Cluster
+from fencepost.client.rights import Operation, wanted
 from fencepost.errors import FencepostError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import parse
 from fencepost.spark.plain_errors import one_line
@@ -138,7 +139,7 @@ def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[Input
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
     """The records as Arrow batches."""
     if isinstance(partition, RangesPartition):
-        with one_line():
+        with one_line(), wanted(Operation.READ):
             for each in partition.ranges:
                 yield from _read_range(options, each)
 

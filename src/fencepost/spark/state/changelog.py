@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import latest
+from fencepost.client.rights import Operation, wanted
 from fencepost.errors import BatchRefused
 from fencepost.spark.ledger import ChangelogEntry
 from fencepost.spark.topic_identity import Identity, describe, identity_of, is_other
@@ -37,6 +38,7 @@ def changelog_name(pipeline: str, step: str) -> str:
     return f"{pipeline}.{step}.changelog"
 
 
+@wanted(Operation.READ, Operation.WRITE)
 def look(
     cluster: Cluster, topic: str, partitions: int, configs: Mapping[str, str], remembered: ChangelogEntry | None
 ) -> Changelog:

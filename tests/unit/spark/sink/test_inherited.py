@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.errors import ConfigError
-from fencepost.spark.sink.inherited import SourceSaid, choose, choose_security
+from fencepost.spark.sink.inherited import SourceSaid, choose, choose_security, is_elsewhere
 
 SHOP = SourceSaid("shop", servers="a:1")
 
@@ -57,3 +57,11 @@ def test_the_login_to_the_sources_cluster_is_the_sinks() -> None:
     assert choose_security("c:3", [secured]) == {}
     with pytest.raises(ConfigError, match="log in to one cluster in different ways"):
         choose_security("a:1,b:2", [secured, SourceSaid(servers="a:1,b:2")])
+
+
+def test_sources_are_elsewhere_if_each_is_known_to_read_from_other_addresses():
+    here, there, unknown = SourceSaid(servers="b:2,a:1"), SourceSaid(servers="c:3"), SourceSaid()
+    assert is_elsewhere("a:1", [there])
+    assert not is_elsewhere("a:1", [there, here])
+    assert not is_elsewhere("a:1", [there, unknown])
+    assert not is_elsewhere("a:1", [])
