@@ -38,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = (
     "pyspark.daemon",
     "pyspark.sql.streaming.python_streaming_source_runner",
+    "fencepost.lab.scenarios.spark_daemon",
     "fencepost.spark.daemon",
 )
 #: Imported by them when they are asked to.
