@@ -113,6 +113,7 @@ def read_records(bootstrap: str, topic: str) -> Sequence[Message]:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # by default it takes half a second to notice an end
             "auto.offset.reset": "earliest",
         }
     )
@@ -123,13 +124,15 @@ def read_records(bootstrap: str, topic: str) -> Sequence[Message]:
     deadline = time.monotonic() + TIMEOUT_S
     while open_partitions:
         assert time.monotonic() < deadline, f"{topic} cannot be read to its end"
-        for message in consumer.consume(500, timeout=0.1):
-            error = message.error()
-            if error is None:
-                found.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                open_partitions.discard(message.partition())
-            else:
-                raise AssertionError(str(error))
+        message = consumer.poll(0.1)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            found.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            open_partitions.discard(message.partition())
+        else:
+            raise AssertionError(str(error))
     consumer.close()
     return found
