@@ -1,9 +1,10 @@
-"""A JVM for tests that starts in half the time: its classes come ready from an archive, and it optimises little.
+"""A Spark for tests that starts in half the time: its classes come ready from an archive, and it optimises little.
 
 Spark spends most of its first ten seconds on loading and verifying some 20,000 classes, and the tests start it dozens
 of times. So the first process that needs Spark makes an archive of them (class data sharing), with a small pipeline
-from beginning to end, and all later ones map it. Everything goes through the environment, nothing is different in what
-is tested. Where it cannot be made (a trimmed Java), Spark starts as it does for everybody.
+from beginning to end, and all later ones map it. Where it cannot be made (a trimmed Java), Spark starts as it does for
+everybody. Python processes are forked (`quick_python`). Everything goes through the environment, nothing is different
+in what is tested.
 """
 
 import fcntl
@@ -16,8 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fencepost.spark.environment import PYTHON_VARIABLES
 from fencepost.spark.home import spark_home
 from fencepost.spark.java import find_java
+from tests import quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +42,8 @@ def hasten() -> None:
     archive = _archive()
     options = f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive is not None else OPTIONS
     os.environ[DRIVER_VARIABLE] = f'{options} -Dspark.executor.extraJavaOptions="{options}"'
+    python = quick_python.start()
+    os.environ.update(dict.fromkeys(PYTHON_VARIABLES, python))
 
 
 def start(

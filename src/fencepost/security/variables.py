@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import javaproperties
-
 from fencepost.errors import ConfigError
 
 REFERENCE = re.compile(r"\$\{(env|file|dir):(?:([^}]*):)?([^}:]*)\}")
@@ -54,6 +52,8 @@ def _from_env(path: str, key: str, environ: Mapping[str, str]) -> str:
 
 
 def _from_file(path: str, key: str, environ: Mapping[str, str]) -> str:
+    import javaproperties  # slow to import, and rarely needed
+
     found = javaproperties.loads(_read(path))
     if key not in found:
         raise ConfigError("the file has no such key")

@@ -227,6 +227,7 @@ class _Reader:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,  # by default it takes half a second to notice an end
                 "auto.offset.reset": "earliest",
                 "queued.min.messages": 200_000,
                 "fetch.message.max.bytes": 4 << 20,

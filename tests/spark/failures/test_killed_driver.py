@@ -4,7 +4,7 @@ import pytest
 
 from tests.scenarios.playing import assert_right, thorough
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("quick_python")]
 
 
 @pytest.mark.parametrize("seed", [0, thorough(1), thorough(2)])

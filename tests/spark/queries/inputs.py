@@ -82,11 +82,11 @@ class Inputs:
         self._partitions[name] *= 2
         for topic in topics:
             admin.create_partitions([NewPartitions(topic, self._partitions[name])])[topic].result(TIMEOUT_S)
-        wait_until(lambda: self._is_grown(name), f"{topics} have more partitions")
+        wait_until(lambda: self._is_grown(admin, name), f"{topics} have more partitions")
         self._producer = self._new_producer()  # the old one knows the old number for minutes
 
-    def _is_grown(self, name: str) -> bool:
-        found = [len(partitions_of(self._place.sources_bootstrap, topic)) for topic in self._place.topics[name]]
+    def _is_grown(self, admin: AdminClient, name: str) -> bool:
+        found = [len(partitions_of(admin, topic)) for topic in self._place.topics[name]]
         return set(found) == {self._partitions[name]}
 
     def _write(self, name: str, source: Source, rows: Wave, number: int) -> None:

@@ -58,11 +58,10 @@ class Outside:
     def ends(
         self, topics: Iterable[str], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[tuple[str, int], int]:
-        places = self._places(topics)
-        if not places:
-            return {}
         admin = AdminClient({"bootstrap.servers": self._bootstrap})  # one that was kept would not know new partitions
-        asked = {where: OffsetSpec.latest() for where in places}
+        asked = {where: OffsetSpec.latest() for where in _places(admin, topics)}
+        if not asked:
+            return {}
         found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {(w.topic, w.partition): result.result(TIMEOUT_S).offset for w, result in found.items()}
 
@@ -72,16 +71,15 @@ class Outside:
 
     def committed(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """The group's offsets; 0 where it has none."""
-        places = self._places(topics)
-        if not places:
-            return {}
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": self._pipeline})
-        found = consumer.committed(places, timeout=TIMEOUT_S)
+        places = _places(consumer, topics)
+        found = consumer.committed(places, timeout=TIMEOUT_S) if places else []
         consumer.close()
         return {(each.topic, each.partition): max(0, each.offset) for each in found}
 
-    def _places(self, topics: Iterable[str]) -> list[TopicPartition]:
-        return [TopicPartition(topic, each) for topic in topics for each in partitions_of(self._bootstrap, topic)]
+
+def _places(client: AdminClient | Consumer, topics: Iterable[str]) -> list[TopicPartition]:
+    return [TopicPartition(topic, each) for topic in topics for each in partitions_of(client, topic)]
 
 
 def _headers(record: Message) -> list[tuple[str, bytes | None]]:

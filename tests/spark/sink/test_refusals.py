@@ -21,10 +21,8 @@ from tests.spark.source.support import load
 def set_offsets(scene: Scene, offset: int) -> None:
     """As `kafka-consumer-groups --reset-offsets` does."""
     admin = AdminClient(logins.confluent(scene.plan.bootstrap))
-    places = [
-        TopicPartition(scene.plan.source, each, offset)
-        for each in partitions_of(scene.plan.bootstrap, scene.plan.source)
-    ]
+    source = scene.plan.source
+    places = [TopicPartition(source, each, offset) for each in partitions_of(admin, source)]
     asked = [ConsumerGroupTopicPartitions(scene.plan.pipeline, places)]
     admin.alter_consumer_group_offsets(asked)[scene.plan.pipeline].result(20)
 

@@ -26,6 +26,8 @@ OPTIONS = {"kafka.batch.size": "2048", "smallBatchRecords": "0"}
 TIMEOUT = "kafka.transaction.timeout.ms"
 TRANSACTIONAL_ID_PREFIX = "fencepost-"
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
+#: Runs the driver's and the workers' Python processes.
+PYTHON = sys.executable
 
 
 class SparkShop:
@@ -73,8 +75,8 @@ class SparkShop:
         environment = {
             VARIABLE: str(self.orders.directory),
             "SPARK_LOCAL_DIRS": str(home / "spark"),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": PYTHON,
+            "PYSPARK_DRIVER_PYTHON": PYTHON,
         }
         if not plan.master.startswith("local["):  # executors write into the home
             environment["SPARK_HOME"] = str(link_spark(home / "spark-home"))
