@@ -2,8 +2,8 @@
 
 The broker is the real command in a process of its own. `--bootstrap HOST:PORT` runs the same tests on any other Kafka,
 which must have the settings in `APACHE_SETTINGS`; `--apache-kafka` starts such a one (with Java, and the jars that
-`make kafka` fetches). With `--security SASL_SSL` either is secured, Apache Kafka with its authorizer, and the Spark
-tests log in to it (`tests/logins`). So a test that fails on ours and passes on the original shows a difference, not an
+`make kafka` fetches). With `--security SASL_SSL` either is secured, Apache Kafka with its authorizer, and the tests of
+Spark and of other clients log in to it (`tests/logins`, `client_config`). So a test that fails on ours and passes on the original shows a difference, not an
 opinion.
 """
 
@@ -22,8 +22,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from fencepost.client.cluster import NO_LEADER, Cluster
 from fencepost.lab.kit.kafka import AUTHORIZER
-from fencepost.lab.kit.servers import SHORT_CYCLES, Ours
-from fencepost.security.names import Protocol
+from fencepost.lab.kit.servers import SHORT_CYCLES, Elsewhere, Ours, Server
+from fencepost.security.names import PROTOCOLS, Protocol
 from tests import logins
 
 pytest.register_assert_rewrite("tests.clients")
@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("broker")
     group.addoption("--bootstrap", metavar="HOST:PORT", help="run the client tests on this Kafka, not on a new broker")
     group.addoption("--apache-kafka", action="store_true", help="run the client tests on a new Apache Kafka")
-    group.addoption("--security", metavar="PROTOCOL", help="secure the new broker; only for the Spark tests")
+    group.addoption("--security", metavar="PROTOCOL", choices=PROTOCOLS, help="secure the new broker")
     parser.addoption("--thorough", action="store_true", help="run the tests that take long, too")
 
 
@@ -100,11 +100,15 @@ def is_original(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--bootstrap") or pytestconfig.getoption("--apache-kafka"))
 
 
+def wanted_security(config: pytest.Config) -> Protocol | None:
+    given = config.getoption("--security")
+    return Protocol(given) if given else None
+
+
 @pytest.fixture(scope="session")
 def security(pytestconfig: pytest.Config) -> Protocol | None:
     """The protocol of the session's broker, if not PLAINTEXT."""
-    given = pytestconfig.getoption("--security")
-    return Protocol.parse(given, "--security") if given else None
+    return wanted_security(pytestconfig)
 
 
 @pytest.fixture(scope="session")
@@ -118,25 +122,35 @@ def broker(start_broker: Callable[..., Ours], is_original: bool, security: Proto
 
 
 @pytest.fixture(scope="session")
-def original(pytestconfig: pytest.Config, security: Protocol | None) -> Iterator[str]:
-    """HOST:PORT of the other Kafka that the tests run on."""
+def original(pytestconfig: pytest.Config, security: Protocol | None) -> Iterator[Server]:
+    """The other Kafka that the tests run on."""
     if given := pytestconfig.getoption("--bootstrap"):
-        yield given
+        yield Elsewhere(given)
         return
     from bench.harness import brokers
 
     settings = APACHE_SETTINGS if security is None else SECURED_SETTINGS
     with brokers.running("kafka", settings, security) as kafka:
         logins.remember(kafka.bootstrap, kafka.security)
-        yield kafka.bootstrap
+        yield kafka
 
 
 @pytest.fixture(scope="session")
-def bootstrap(request: pytest.FixtureRequest, is_original: bool) -> str:
+def server(request: pytest.FixtureRequest, is_original: bool) -> Server:
+    """The broker under test."""
+    return request.getfixturevalue("original" if is_original else "broker")
+
+
+@pytest.fixture(scope="session")
+def bootstrap(server: Server) -> str:
     """HOST:PORT of the broker under test."""
-    if is_original:
-        return request.getfixturevalue("original")
-    return request.getfixturevalue("broker").bootstrap
+    return server.bootstrap
+
+
+@pytest.fixture(scope="session")
+def client_config(server: Server) -> Callable[[str], dict[str, Any]]:
+    """What a client needs to connect to the broker under test, as `Server.client_config`."""
+    return server.client_config
 
 
 @pytest.fixture(scope="session")

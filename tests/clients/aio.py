@@ -133,17 +133,17 @@ class Aio(facade.Client):
             chosen["acks"] = options.acks if options.acks == "all" else int(options.acks)
         return Producer(
             self._loop,
-            bootstrap_servers=self.bootstrap,
             compression_type=None if compression == "none" else compression,
             max_request_size=options.max_bytes,
             metadata_max_age_ms=options.metadata_max_age_ms,
             retry_backoff_ms=10,
             request_timeout_ms=options.patience_ms,
+            **self.address,
             **chosen,
         )
 
     def _open_consumer(self, options: facade.ConsumerOptions) -> Consumer:
-        settings = kafka_python.consumer_settings(self.bootstrap, options, ASSIGNORS)
+        settings = kafka_python.consumer_settings(self.address, options, ASSIGNORS)
         native = self._loop.native(aiokafka.AIOKafkaConsumer, *options.topics, retry_backoff_ms=10, **settings)
         if options.pattern is not None:
             native.subscribe(pattern=options.pattern)

@@ -147,7 +147,7 @@ class Confluent(facade.Client):
 
     def _open_producer(self, options: facade.ProducerOptions) -> Producer:
         config = {
-            "bootstrap.servers": self.bootstrap,
+            **self.address,
             "compression.type": options.compression,
             "acks": options.acks,
             "enable.idempotence": options.idempotent,
@@ -166,7 +166,7 @@ class Confluent(facade.Client):
 
     def _open_consumer(self, options: facade.ConsumerOptions) -> Consumer:
         config = {
-            "bootstrap.servers": self.bootstrap,
+            **self.address,
             "group.id": options.group or "alone",
             "isolation.level": options.isolation,
             "auto.offset.reset": "error" if options.reset == "none" else options.reset,

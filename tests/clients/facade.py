@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import pytest
 
+from fencepost.lab.kit.servers import Server
 from tests.conftest import wait_until
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -224,7 +225,7 @@ Opened = TypeVar("Opened", Producer, Consumer)
 class Client(ABC):
     """One client library, connected to one Kafka. Everything that it opened is closed with it."""
 
-    bootstrap: str
+    server: Server
     _open: list[Any] = field(default_factory=list)
 
     name = ""
@@ -240,6 +241,15 @@ class Client(ABC):
     #: What a producer says of a topic that is not there.
     no_such_topic: ClassVar[tuple[str, ...]] = ("UNKNOWN_TOPIC_OR_PARTITION",)
     assignors: ClassVar[tuple[str, ...]] = ("range",)
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where the server is and what it asks for, as this client names them."""
+        return self.server.client_config(self.name)
+
+    def another(self) -> Self:
+        """A second one, for another thread."""
+        return type(self)(self.server)
 
     @abstractmethod
     def _open_producer(self, options: ProducerOptions) -> Producer: ...

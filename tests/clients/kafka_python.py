@@ -120,7 +120,6 @@ class KafkaPython(facade.Client):
         compression = options.compression
         idempotence = {"transactional_id": options.transactional_id} if options.transactional_id else {}
         return Producer(
-            bootstrap_servers=self.bootstrap,
             compression_type=None if compression == "none" else compression,
             acks=options.acks if options.acks == "all" else int(options.acks),
             enable_idempotence=options.idempotent or bool(idempotence),
@@ -129,11 +128,12 @@ class KafkaPython(facade.Client):
             metadata_max_age_ms=options.metadata_max_age_ms,
             max_block_ms=options.patience_ms,
             **idempotence,
+            **self.address,
             **QUICK,
         )
 
     def _open_consumer(self, options: facade.ConsumerOptions) -> Consumer:
-        native = kafka.KafkaConsumer(**consumer_settings(self.bootstrap, options, ASSIGNORS), **QUICK)
+        native = kafka.KafkaConsumer(**consumer_settings(self.address, options, ASSIGNORS), **QUICK)
         if options.pattern is not None:
             native.subscribe(pattern=options.pattern)
         elif options.topics:
@@ -143,11 +143,13 @@ class KafkaPython(facade.Client):
         return Consumer(Native(native, named_errors()), options.group)
 
 
-def consumer_settings(bootstrap: str, options: facade.ConsumerOptions, assignors: Mapping[str, Any]) -> dict[str, Any]:
+def consumer_settings(
+    address: Mapping[str, Any], options: facade.ConsumerOptions, assignors: Mapping[str, Any]
+) -> dict[str, Any]:
     """As kafka-python and aiokafka name them."""
     return {
+        **address,
         "group_id": options.group,
-        "bootstrap_servers": bootstrap,
         "isolation_level": options.isolation,
         "auto_offset_reset": options.reset,
         "enable_auto_commit": options.auto_commit,

@@ -1,7 +1,7 @@
 """aiokafka: the behaviours that all clients share, its admin client, and what is its own: iteration and batches."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
@@ -26,8 +26,26 @@ async def until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
         await asyncio.sleep(0.01)
 
 
+Question = Callable[[Any], Coroutine[Any, Any, Any]]
+Ask = Callable[[Question], Any]
+
+
+def asker(config: Mapping[str, Any]) -> Ask:
+    """Runs a coroutine function with an admin client: `ask(lambda admin: admin.list_topics())`."""
+
+    async def asked(question: Question) -> Any:
+        admin = AIOKafkaAdminClient(**config)
+        await admin.start()
+        try:
+            return await question(admin)
+        finally:
+            await admin.close()
+
+    return lambda question: asyncio.run(asyncio.wait_for(asked(question), 20))
+
+
 class TestAsync:
-    def test_a_consumer_is_iterated_and_transactions_are_contexts(self, bootstrap: str, topic: MakeTopic) -> None:
+    def test_a_consumer_is_iterated_and_transactions_are_contexts(self, client: Client, topic: MakeTopic) -> None:
         name = topic()
 
         async def drop(producer: AIOKafkaProducer) -> None:
@@ -36,7 +54,7 @@ class TestAsync:
                 raise ChangedMyMind
 
         async def write() -> None:
-            async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=unique("tx")) as producer:
+            async with AIOKafkaProducer(**client.address, transactional_id=unique("tx")) as producer:
                 async with producer.transaction():
                     await producer.send_and_wait(name, b"kept")
                 with pytest.raises(ChangedMyMind):
@@ -46,7 +64,7 @@ class TestAsync:
 
         async def read() -> list[bytes | None]:
             consumer = AIOKafkaConsumer(
-                name, bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+                name, **client.address, auto_offset_reset="earliest", isolation_level="read_committed"
             )
             found: list[bytes | None] = []
             async with consumer:
@@ -59,11 +77,11 @@ class TestAsync:
         asyncio.run(asyncio.wait_for(write(), 20))
         assert asyncio.run(asyncio.wait_for(read(), 20)) == [b"kept", b"kept too"]
 
-    def test_a_batch_made_by_hand_is_written_whole(self, bootstrap: str, topic: MakeTopic, client: Client) -> None:
+    def test_a_batch_made_by_hand_is_written_whole(self, topic: MakeTopic, client: Client) -> None:
         name = topic()
 
         async def write() -> int:
-            async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+            async with AIOKafkaProducer(**client.address) as producer:
                 batch = producer.create_batch()
                 for n in range(5):
                     batch.append(key=None, value=b"%d" % n, timestamp=None)
@@ -77,20 +95,10 @@ class TestAsync:
 
 class TestAdmin:
     @pytest.fixture
-    def ask(self, bootstrap: str) -> Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]:
-        """Runs a coroutine function with an admin client: `ask(lambda admin: admin.list_topics())`."""
+    def ask(self, client: Client) -> Ask:
+        return asker(client.address)
 
-        async def asked(question: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
-            admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-            await admin.start()
-            try:
-                return await question(admin)
-            finally:
-                await admin.close()
-
-        return lambda question: asyncio.run(asyncio.wait_for(asked(question), 20))
-
-    def test_topics_are_created_listed_described_grown_and_deleted(self, ask: Callable[..., Any]) -> None:
+    def test_topics_are_created_listed_described_grown_and_deleted(self, ask: Ask) -> None:
         name = unique("made")
 
         async def live(admin: Any) -> None:
@@ -118,7 +126,7 @@ class TestAdmin:
 
         ask(live)
 
-    def test_settings_are_described_and_altered(self, ask: Callable[..., Any], topic: MakeTopic) -> None:
+    def test_settings_are_described_and_altered(self, ask: Ask, topic: MakeTopic) -> None:
         name = topic()
 
         async def retention(admin: Any) -> str:
@@ -139,14 +147,14 @@ class TestAdmin:
 
         ask(change)
 
-    def test_the_cluster_is_described(self, ask: Callable[..., Any], bootstrap: str) -> None:
+    def test_the_cluster_is_described(self, ask: Ask, bootstrap: str) -> None:
         found = ask(lambda admin: admin.describe_cluster())
         (node,) = found["brokers"]
         assert f"{node['host']}:{node['port']}" == bootstrap
         assert found["controller_id"] == node["node_id"]
 
     def test_groups_are_listed_and_described_with_their_offsets(
-        self, ask: Callable[..., Any], topic: MakeTopic, client: Client
+        self, ask: Ask, topic: MakeTopic, client: Client
     ) -> None:
         name, group = topic(partitions=2), unique("group")
         consumer = client.consumer(name, group=group)
@@ -159,7 +167,7 @@ class TestAdmin:
         offsets = ask(lambda admin: admin.list_consumer_group_offsets(group))
         assert {spot: found.offset for spot, found in offsets.items()} == {TopicPartition(name, 0): 5}
 
-    def test_records_are_deleted(self, ask: Callable[..., Any], topic: MakeTopic, client: Client) -> None:
+    def test_records_are_deleted(self, ask: Ask, topic: MakeTopic, client: Client) -> None:
         name = topic()
         client.producer().put(name, b"a", b"b", b"c")
         spot = TopicPartition(name, 0)

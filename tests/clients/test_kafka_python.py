@@ -1,8 +1,9 @@
 """kafka-python: the behaviours that all clients share, and its admin client, which knows transactions (KIP-664)."""
 
+import contextlib
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kafka.errors
@@ -27,11 +28,10 @@ CLIENT = KafkaPython
 
 
 @pytest.fixture(scope="module")
-def manager(bootstrap: str) -> Iterator[KafkaAdminClient]:
+def manager(client_config: Callable[[str], dict[str, Any]]) -> Iterator[KafkaAdminClient]:
     """kafka-python's admin client."""
-    opened = KafkaAdminClient(bootstrap_servers=bootstrap)
-    yield opened
-    opened.close()
+    with contextlib.closing(KafkaAdminClient(**client_config("kafka-python"))) as opened:
+        yield opened
 
 
 class TestTopicAdmin:

@@ -1,5 +1,6 @@
 """Clients of other days: the same libraries, told to speak as they did to brokers of long ago."""
 
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka as ck
@@ -19,10 +20,10 @@ class TestKafkaPython:
 
     @pytest.mark.parametrize("release", [(0, 11), (1, 0), (1, 1), (2, 0), (2, 3), (2, 6), (3, 0), (3, 5)], ids=str)
     def test_a_client_for_an_old_release_produces_consumes_and_commits(
-        self, bootstrap: str, topic: MakeTopic, release: tuple[int, int], client: Client
+        self, topic: MakeTopic, release: tuple[int, int], client: Client
     ) -> None:
         name, group = topic(partitions=2), unique("group")
-        common: dict[str, Any] = {"bootstrap_servers": bootstrap, "api_version": release}
+        common: dict[str, Any] = {**client.address, "api_version": release}
         producer = kafka.KafkaProducer(
             transactional_id=unique("tx"), compression_type="gzip", retry_backoff_ms=10, **common
         )
@@ -61,11 +62,11 @@ class TestLibrdkafka:
 
     @pytest.mark.parametrize("release", ["0.11.0.0", "1.0.0", "2.0.0"])
     def test_a_client_that_never_asks_for_versions_produces_and_consumes(
-        self, bootstrap: str, topic: MakeTopic, release: str
+        self, client_config: Callable[[str], dict[str, Any]], topic: MakeTopic, release: str
     ) -> None:
         name = topic()
         common = {
-            "bootstrap.servers": bootstrap,
+            **client_config("confluent"),
             "api.version.request": False,
             "broker.version.fallback": release,
             **QUICK,

@@ -6,7 +6,8 @@ from typing import ClassVar
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from fencepost.lab.kit.servers import Ours
+from fencepost.lab.kit.servers import Ours, Server
+from fencepost.security.names import Protocol
 from tests.clients.confluent import Confluent
 from tests.clients.facade import COMMITTED, UNCOMMITTED, Client, Message, Spot
 from tests.conftest import BUSY_SETTINGS, MakeTopic, topic_maker, unique, wait_until
@@ -15,16 +16,18 @@ CLIENT = Confluent
 
 
 @pytest.fixture(scope="module")
-def bootstrap(request: pytest.FixtureRequest, is_original: bool, start_broker: Callable[..., Ours]) -> str:
+def server(
+    request: pytest.FixtureRequest, is_original: bool, start_broker: Callable[..., Ours], security: Protocol | None
+) -> Server:
     """A broker that looks for something to delete or to compact ten times a second."""
     if is_original:
         return request.getfixturevalue("original")
-    return start_broker(BUSY_SETTINGS).bootstrap
+    return start_broker(BUSY_SETTINGS, security)
 
 
 @pytest.fixture(scope="module")
-def admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap})
+def admin(server: Server) -> AdminClient:
+    return AdminClient(server.client_config("confluent"))
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fencepost.lab.kit.servers import Ours
+from fencepost.security.names import Protocol
 from tests.clients.facade import UNCOMMITTED, Client, Spot, refused
 from tests.conftest import WAIT_TIMEOUT_S, unique
 
@@ -16,16 +17,18 @@ STOP, KILL = "stopped", "killed"
 
 class TestRestarts:
     @pytest.fixture
-    def own_broker(self, start_broker: Callable[..., Ours], is_original: bool) -> Iterator[Ours]:
+    def own_broker(
+        self, start_broker: Callable[..., Ours], is_original: bool, security: Protocol | None
+    ) -> Iterator[Ours]:
         if is_original:
             pytest.skip("needs a broker of its own")
-        broker = start_broker()
+        broker = start_broker(security=security)
         yield broker
         broker.stop()
 
     @pytest.fixture
     def own_client(self, request: pytest.FixtureRequest, own_broker: Ours) -> Iterator[Client]:
-        with contextlib.closing(request.module.CLIENT(own_broker.bootstrap)) as opened:
+        with contextlib.closing(request.module.CLIENT(own_broker)) as opened:
             yield opened
 
     def restart(self, broker: Ours, how: str) -> None:
@@ -37,12 +40,12 @@ class TestRestarts:
 
     def make_topic(self, broker: Ours) -> tuple[str, str]:
         """A topic with a setting of its own; its name and id."""
-        admin, name = AdminClient({"bootstrap.servers": broker.bootstrap}), unique("topic")
+        admin, name = AdminClient(broker.client_config("confluent")), unique("topic")
         admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": "5000"})])[name].result(WAIT_TIMEOUT_S)
         return name, self.topic_id(broker, name)
 
     def topic_id(self, broker: Ours, name: str) -> str:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient(broker.client_config("confluent"))
         (described,) = admin.describe_topics(TopicCollection([name])).values()
         return str(described.result(WAIT_TIMEOUT_S).topic_id)
 

@@ -205,7 +205,7 @@ class TestExactlyOnce:
         source, left, right = topic(), topic(prefix="left"), topic(prefix="right")
         group, transactional_id = unique("group"), unique("tx")
         client.producer().put(source, *(b"%d" % n for n in range(self.RECORDS)))
-        watcher = Watcher(type(client)(client.bootstrap), left, right)
+        watcher = Watcher(client.another(), left, right)
         done, attempts = 0, 0
         while done < self.RECORDS:
             attempts += 1
@@ -264,10 +264,7 @@ class TestExactlyOnce:
         client.producer().deliver(*(Message(source, b"%d" % n, partition=n % 4) for n in range(self.RECORDS)))
         reader = client.consumer(group=group)
         over = threading.Event()
-        workers = [
-            Worker(type(client)(client.bootstrap), random.Random(SEED + n), source, target, group, over)
-            for n in range(2)
-        ]
+        workers = [Worker(client.another(), random.Random(SEED + n), source, target, group, over) for n in range(2)]
         try:
             wait_until(
                 lambda: over.wait(0.05) or sum(reader.committed(spot) or 0 for spot in spots) == self.RECORDS,
