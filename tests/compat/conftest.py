@@ -4,10 +4,13 @@ It is `fencepost up` unless told otherwise: `--apache-kafka` starts the original
 runs already. What a test expects has been seen on the original first, and can be checked there again:
 
     python -m pytest tests/compat -m compat --apache-kafka
+
+`--security PROTOCOL` runs them over TLS and SASL, each program with the file of settings that it takes for that.
 """
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,9 @@ from confluent_kafka import Producer
 
 from bench.harness import brokers, java
 from fencepost.lab.kit.servers import SHORT_CYCLES, Elsewhere, Server
+from fencepost.security.names import Protocol
 from tests.compat.tools import Tool
+from tests.conftest import wanted_security
 
 HERE = Path(__file__).parent
 
@@ -41,21 +46,21 @@ def server(pytestconfig: pytest.Config, kind: str) -> Iterator[Server]:
     if given := pytestconfig.getoption("--bootstrap"):
         yield Elsewhere(given)
         return
-    with brokers.running(kind, SHORT_CYCLES) as running:
+    with brokers.running(kind, SHORT_CYCLES, wanted_security(pytestconfig)) as running:
         yield running
         assert not running.tracebacks()
 
 
 @pytest.fixture
-def start_server(
-    pytestconfig: pytest.Config, kind: str, tmp_path: Path
-) -> Iterator[Callable[[Mapping[str, str]], Server]]:
+def start_server(pytestconfig: pytest.Config, kind: str, tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """`start_server(settings, security)`; without `security` it is secured as the session's broker is."""
     if pytestconfig.getoption("--bootstrap"):
         pytest.skip("needs a broker of its own")
     started: list[Server] = []
+    wanted = wanted_security(pytestconfig)
 
-    def start(settings: Mapping[str, str]) -> Server:
-        made = brokers.make(kind, tmp_path / f"server{len(started)}", {**SHORT_CYCLES, **settings})
+    def start(settings: Mapping[str, str], security: Protocol | None = wanted) -> Server:
+        made = brokers.make(kind, tmp_path / f"server{len(started)}", {**SHORT_CYCLES, **settings}, security)
         started.append(made)
         return made.start()
 
@@ -67,9 +72,9 @@ def start_server(
 
 
 @pytest.fixture(scope="session")
-def tool(server: Server) -> Tool:
+def tool(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Tool:
     """Runs Kafka's command-line tools against the session's broker."""
-    return Tool(server.bootstrap)
+    return Tool.of(server, tmp_path_factory.mktemp("tool"))
 
 
 @pytest.fixture
@@ -88,11 +93,11 @@ def topic(tool: Tool, name: str) -> str:
 @pytest.fixture
 def fill(server: Server) -> Callable[..., None]:
     """`fill(topic, partition, ["a", "b"])` writes values."""
+    return partial(write_values, server)
 
-    def write(topic: str, partition: int, values: list[str]) -> None:
-        producer = Producer({"bootstrap.servers": server.bootstrap, "linger.ms": 0})
-        for value in values:
-            producer.produce(topic, value, partition=partition)
-        assert producer.flush(30) == 0
 
-    return write
+def write_values(server: Server, topic: str, partition: int, values: list[str]) -> None:
+    producer = Producer({**server.client_config("confluent"), "linger.ms": 0})
+    for value in values:
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(30) == 0

@@ -1,6 +1,6 @@
 """kafka-consumer-groups and kafka-groups."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,6 +11,10 @@ from tests.conftest import wait_until
 @pytest.fixture
 def group(tool, topic, fill) -> str:
     """An empty group that has read the 6 records of its topic."""
+    return read_in_a_group(tool, topic, fill)
+
+
+def read_in_a_group(tool: Tool, topic: str, fill: Callable[..., None]) -> str:
     fill(topic, 0, ["a", "b", "c"])
     fill(topic, 1, ["d", "e", "f"])
     name = f"group-{topic}"

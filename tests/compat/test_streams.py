@@ -4,9 +4,11 @@ The state store is not cached, so each input word gives one output record: for a
 hold the counts 1, 2, … n, each once and in order. A lost, repeated or half-visible transaction breaks that row.
 """
 
+import contextlib
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,20 @@ from confluent_kafka import Consumer, Producer
 from bench.harness import java
 from fencepost.child import Child
 from fencepost.lab.kit.java import PERFORMANCE_OPTIONS
+from fencepost.lab.kit.kafka import AUTHORIZER
 from fencepost.lab.kit.servers import Server
-from tests.compat.tools import Tool
+from fencepost.security import jaas, quick
+from fencepost.security.names import Protocol
+from tests.compat.tools import Tool, write_config
 from tests.conftest import wait_until
 
 SOURCE = Path(__file__).parent / "java" / "WordCount.java"
 WORDS = [f"word{index}" for index in range(40)]
 LINES_A_PART = 400
 PATIENCE_S = 120
+SETTINGS = {"transaction.max.timeout.ms": "60000"}
+#: Brokers that check rights. Ours does not yet.
+CHECK_RIGHTS = {"kafka"}
 
 
 class Streams:
@@ -48,7 +56,7 @@ class Counts:
         self.seen: dict[str, list[int]] = defaultdict(list)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": server.bootstrap,
+                **server.client_config("confluent"),
                 "group.id": f"reader-{topic}",
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
@@ -80,7 +88,7 @@ class Shop:
 
     def produce(self) -> None:
         """One part of the input, all of it acknowledged."""
-        producer = Producer({"bootstrap.servers": self.server.bootstrap, "log_level": 0, "linger.ms": 5})
+        producer = Producer({**self.server.client_config("confluent"), "log_level": 0, "linger.ms": 5})
         for _ in range(LINES_A_PART):
             words = self._random.choices(WORDS, k=3)
             self.expected.update(words)
@@ -105,25 +113,77 @@ class Shop:
         assert dict(self.counts.seen) == {word: list(range(1, n + 1)) for word, n in self.expected.items()}
 
 
+@dataclass(frozen=True)
+class Topics:
+    application: str
+    source: str
+    target: str
+
+
+def user_with_least_rights(tool: Tool, server: Server, topics: Topics, home: Path) -> Path:
+    """A user who may do what Kafka Streams' documentation names, and nothing else; the file with its settings."""
+    user, password = "streams", "counts words"
+    scram = f"{quick.MECHANISM}=[password={password}]"
+    tool("configs", "--alter", "--entity-type", "users", "--entity-name", user, "--add-config", scram)
+    own = ("--resource-pattern-type", "prefixed")
+    for words in (
+        ("--topic", topics.source, "--operation", "Read"),
+        ("--topic", topics.target, "--operation", "Write"),
+        ("--topic", topics.application, *own, "--operation", "All"),
+        ("--group", topics.application, *own, "--operation", "All"),
+        ("--transactional-id", topics.application, *own, "--operation", "Write", "--operation", "Describe"),
+    ):
+        tool("acls", "--add", "--allow-principal", f"User:{user}", *words)
+    login = f"{quick.SCRAM_MODULE} required username={jaas.quote(user)} password={jaas.quote(password)};"
+    return write_config(home / "streams.properties", {**server.client_config("java"), "sasl.jaas.config": login})
+
+
+@contextlib.contextmanager
+def running_shop(server: Server, name: str, home: Path, *, checks_rights: bool = False) -> Iterator[Shop]:
+    # Not f"{name}-in": what begins with the application's id is its own.
+    topics = Topics(name, f"in-{name}", f"out-{name}")
+    tool = Tool.of(server, home)
+    for topic in (topics.source, topics.target):
+        tool("topics", "--create", "--topic", topic, "--partitions", "2")
+    login = user_with_least_rights(tool, server, topics, home) if checks_rights else tool.config
+    words = [server.bootstrap, name, topics.source, topics.target, str(home / "state")]
+    streams = Streams([*words, *([] if login is None else [str(login)])], home / "streams.log")
+    counts = Counts(server, topics.target)
+    streams.start()
+    try:
+        yield Shop(server, streams, counts, topics.source)
+    finally:
+        counts.close()
+        streams.kill()
+
+
 @pytest.fixture
 def shop(start_server: Callable[..., Server], name: str, tmp_path: Path) -> Iterator[Shop]:
-    server = start_server({"transaction.max.timeout.ms": "60000"})
-    source, target = f"{name}-in", f"{name}-out"
-    tool = Tool(server.bootstrap)
-    for topic in (source, target):
-        tool("topics", "--create", "--topic", topic, "--partitions", "2")
-    state = tmp_path / "state"
-    streams = Streams([server.bootstrap, name, source, target, str(state)], tmp_path / "streams.log")
-    counts = Counts(server, target)
-    streams.start()
-    yield Shop(server, streams, counts, source)
-    counts.close()
-    streams.kill()
+    with running_shop(start_server(SETTINGS), name, tmp_path) as shop:
+        yield shop
+
+
+@pytest.fixture
+def secured_shop(start_server: Callable[..., Server], kind: str, name: str, tmp_path: Path) -> Iterator[Shop]:
+    """Over SASL_SSL. Where rights are checked, the application has the least that it needs."""
+    checks_rights = kind in CHECK_RIGHTS
+    settings = {**SETTINGS, **(AUTHORIZER if checks_rights else {})}
+    with running_shop(start_server(settings, Protocol.SASL_SSL), name, tmp_path, checks_rights=checks_rights) as shop:
+        yield shop
 
 
 def test_words_are_counted(shop):
     shop.produce()
     shop.check()
+
+
+def test_words_are_counted_over_sasl_ssl_with_the_least_rights_though_the_broker_is_killed(secured_shop):
+    secured_shop.produce()
+    secured_shop.wait_for(0.2)
+    secured_shop.produce()
+    secured_shop.server.kill()
+    secured_shop.server.start()
+    secured_shop.check()
 
 
 def test_the_application_is_killed_in_the_middle_and_started_again(shop):

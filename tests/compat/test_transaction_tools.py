@@ -15,7 +15,7 @@ from tests.conftest import wait_until
 
 
 def producer(server: Any, transactional_id: str, **more: Any) -> Producer:
-    made = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": transactional_id, **more})
+    made = Producer({**server.client_config("confluent"), "transactional.id": transactional_id, **more})
     made.init_transactions(30)
     return made
 
@@ -23,12 +23,18 @@ def producer(server: Any, transactional_id: str, **more: Any) -> Producer:
 @pytest.fixture
 def ongoing(server, topic, name) -> Iterator[str]:
     """A transactional id with a transaction open on partitions 0 and 2."""
+    with open_transaction(server, topic, name):
+        yield name
+
+
+@contextlib.contextmanager
+def open_transaction(server: Any, topic: str, name: str) -> Iterator[None]:
     made = producer(server, name)
     made.begin_transaction()
     made.produce(topic, "open", partition=0)
     made.produce(topic, "open", partition=2)
     assert made.flush(30) == 0
-    yield name
+    yield
     with contextlib.suppress(Exception):  # the test may have ended it
         made.abort_transaction(10)
 
@@ -36,7 +42,7 @@ def ongoing(server, topic, name) -> Iterator[str]:
 def committed_values(server: Any, topic: str, count: int) -> list[bytes]:
     reader = Consumer(
         {
-            "bootstrap.servers": server.bootstrap,
+            **server.client_config("confluent"),
             "group.id": f"reader-{topic}",
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
@@ -118,7 +124,7 @@ def test_a_transaction_is_terminated_by_its_id(server, tool, topic, ongoing):
 
 def test_a_hanging_transaction_is_found_and_aborted(start_server, name):
     """A batch of a transaction that the coordinator does not know, so that it never ends."""
-    server = start_server({"transaction.partition.verification.enable": "false"})
+    server = start_server({"transaction.partition.verification.enable": "false"}, None)
     tool = Tool(server.bootstrap)
     tool("topics", "--create", "--topic", name, "--partitions", "1")
     batch = encode_batch(

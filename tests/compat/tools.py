@@ -3,11 +3,16 @@
 import re
 import subprocess
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import javaproperties
 
 from bench.harness import java
 from fencepost.child import Child
 from fencepost.lab.kit.java import QUICK
+from fencepost.lab.kit.servers import Server
+from fencepost.security.names import Protocol
 
 LOG_LINES_KEPT = 200
 PREFIX = "org.apache.kafka.tools."
@@ -41,13 +46,43 @@ MAIN = {
 }
 #: These name the broker in another way, or not at all.
 NO_BOOTSTRAP = {"dump-log", "producer-perf-test", "transactional-message-copier", "e2e-latency", "cluster"}
+#: How a program calls the file with its client's settings; most say --command-config.
+CONFIG_OPTION = {
+    "cluster": "--config",
+    "console-consumer": "--consumer.config",
+    "console-producer": "--producer.config",
+    "consumer-perf-test": "--consumer.config",
+    "leader-election": "--admin.config",
+    "producer-perf-test": "--producer.config",
+    "verifiable-consumer": "--consumer.config",
+    "verifiable-producer": "--producer.config",
+}
+#: These take no such file, or elsewhere on their command line.
+NO_CONFIG = {"client-compatibility", "dump-log", "e2e-latency", "log-compaction-tester", "transactional-message-copier"}
+
+
+def write_config(path: Path, settings: Mapping[str, str]) -> Path:
+    """A file as `--command-config` takes it."""
+    path.write_text(javaproperties.dumps(settings))
+    return path
 
 
 class Tool:
-    """`tool("topics", "--list")` runs kafka-topics, which must succeed, and gives what it printed."""
+    """`tool("topics", "--list")` runs kafka-topics, which must succeed, and gives what it printed.
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    `config` is the file that it needs to connect to a secured broker.
+    """
+
+    def __init__(self, bootstrap_servers: str, config: Path | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
+        self.config = config
+
+    @classmethod
+    def of(cls, server: Server, home: Path) -> "Tool":
+        """With the rights of the server's own user. The settings are kept in `home`."""
+        if server.security.protocol is Protocol.PLAINTEXT:
+            return cls(server.bootstrap)
+        return cls(server.bootstrap, write_config(home / "client.properties", server.client_config("java")))
 
     def __call__(self, name: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120) -> str:
         done = self.run(name, *arguments, stdin=stdin, timeout_s=timeout_s)
@@ -57,8 +92,18 @@ class Tool:
     def run(
         self, name: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120
     ) -> "subprocess.CompletedProcess[str]":
-        where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
-        return java.kafka().run(MAIN[name], *where, *arguments, options=QUICK, stdin=stdin, timeout_s=timeout_s)
+        return java.kafka().run(
+            MAIN[name], *self._words(name, arguments), options=QUICK, stdin=stdin, timeout_s=timeout_s
+        )
+
+    def _words(self, name: str, arguments: Sequence[str]) -> list[str]:
+        words: list[str] = []
+        if name not in NO_BOOTSTRAP:
+            words += ["--bootstrap-server", self.bootstrap_servers]
+        if self.config is not None and name not in NO_CONFIG:
+            words += [CONFIG_OPTION.get(name, "--command-config"), str(self.config)]
+        # kafka-transactions wants them before its subcommand, kafka-cluster behind.
+        return [*arguments, *words] if name == "cluster" else [*words, *arguments]
 
     def refused(self, name: str, *arguments: str) -> str:
         """Run one that must fail, and give what it printed."""
@@ -68,8 +113,7 @@ class Tool:
 
     def start(self, on_line: Callable[[str], object], name: str, *arguments: str) -> Child:
         """Leave it running and call `on_line` with what it prints. The caller ends it."""
-        where = () if name in NO_BOOTSTRAP else ("--bootstrap-server", self.bootstrap_servers)
-        command = java.kafka().command(MAIN[name], *where, *arguments, options=QUICK)
+        command = java.kafka().command(MAIN[name], *self._words(name, arguments), options=QUICK)
         return Child(deque(maxlen=LOG_LINES_KEPT), name, on_line=on_line).start(command)
 
 

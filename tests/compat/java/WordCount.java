@@ -1,3 +1,4 @@
+import java.io.FileReader;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Properties;
@@ -13,11 +14,17 @@ import org.apache.kafka.streams.kstream.Produced;
 /**
  * The word count of Kafka Streams' introduction, with exactly_once_v2: a repartition topic, a state store with its changelog,
  * and an output record for every single count, because nothing is cached.
- * Arguments: bootstrap servers, application id, input topic, output topic, state directory.
+ * Arguments: bootstrap servers, application id, input topic, output topic, state directory, and the file with the settings that
+ * a secured broker asks for, if it is one.
  */
 public class WordCount {
     public static void main(String[] args) throws Exception {
         Properties properties = new Properties();
+        if (args.length > 5) {
+            try (FileReader login = new FileReader(args[5])) {
+                properties.load(login);
+            }
+        }
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, args[0]);
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
         properties.put(StreamsConfig.STATE_DIR_CONFIG, args[4]);
