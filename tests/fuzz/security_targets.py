@@ -23,6 +23,9 @@ class Nobody:
     def credential(self, name: str, mechanism: Mechanism) -> Credential | None:
         return CREDENTIAL if name == "user" else None
 
+    def stand_in(self, name: str, mechanism: Mechanism) -> Credential:
+        return scram.unknown_user(mechanism, name, b"the broker's own")
+
 
 def no_token(token: str) -> Known:
     if token != TOKEN:

@@ -14,7 +14,9 @@ Layout, version 1. Every line is the CRC-32C of the JSON in eight hex digits, a 
     {"scram": {"user": …, "mechanism": …, "salt": …, …}}              what is kept of a password; gone if `salt` is null
     {"acl": {"resource": "TOPIC", "name": …, "pattern": …, …}}        an access control entry; fields as `acl.Acl` has
     {"acl_gone": {…}}                                                 the same fields: that entry is deleted
+    {"login_secret": …}                                               what unknown users' salts are made of, in hex
     {"features": {"epoch": 1, "levels": {"transaction.version": 2}}}  what clients set, and how often they did
+    {"all": [{…}, {…}]}                                               several of these, which are one change
 
 A line that a crash left unfinished can only be the last one and is cut off. Anything else that does not check out is
 damage, and the broker does not start. A newer version than ours is refused; a change of the layout raises the version
@@ -24,6 +26,7 @@ and this module goes on reading the older ones. When most lines are outdated, `t
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,6 +94,8 @@ class Catalogue:
         self.next_producer_id = 0
         self.credentials: dict[tuple[str, Mechanism], Credential] = {}
         self.acls: dict[Acl, None] = {}
+        self.credential_shapes: dict[Mechanism, Counter[scram.Shape]] = {each: Counter() for each in Mechanism}
+        self.login_secret = b""  #: kept, so that an unknown user's salt is the same after a restart
         self.features: dict[str, int] = {}
         self.features_epoch = 0
 
@@ -124,7 +129,8 @@ class Catalogue:
         if self._file is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the broker is shutting down")
         written = list(lines)
-        data = b"".join(_encode(line) for line in written)
+        # One line, so that a crash leaves all of it or nothing. Of several lines the disk may have the last one only.
+        data = _encode(written[0] if len(written) == 1 else {"all": written})
         try:
             write_fully(self._file, data, self._size)
         except OSError as error:
@@ -137,7 +143,7 @@ class Catalogue:
             self._fail(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the catalogue could not be synced: {error}") from error
         self._size += len(data)
-        self.line_count += len(written)
+        self.line_count += 1
         for line in written:
             self._apply(line)
 
@@ -145,7 +151,10 @@ class Catalogue:
 
     def _apply(self, line: Line) -> None:
         ((kind, value),) = line.items()
-        if kind == "topic":
+        if kind == "all":
+            for each in value:
+                self._apply(each)
+        elif kind == "topic":
             topic = Topic(value["name"], bytes.fromhex(value["id"]), value["partitions"], value["config"])
             self.topics[topic.name] = topic
         elif kind == "gone":
@@ -161,6 +170,8 @@ class Catalogue:
             self.acls[Acl.of_fields(value)] = None
         elif kind == "acl_gone":
             self.acls.pop(Acl.of_fields(value), None)
+        elif kind == "login_secret":
+            self.login_secret = bytes.fromhex(value)
         elif kind == "features":
             self.features = value["levels"]
             self.features_epoch = value["epoch"]
@@ -169,12 +180,14 @@ class Catalogue:
 
     def _apply_credential(self, value: dict[str, Any]) -> None:
         mechanism = scram.BY_NAME[value["mechanism"]]
-        self.credentials.pop((value["user"], mechanism), None)
+        shapes = self.credential_shapes[mechanism]
+        if (former := self.credentials.pop((value["user"], mechanism), None)) is not None:
+            shapes -= Counter([former.shape])
         if value["salt"] is not None:
             salt, stored, server = (bytes.fromhex(value[name]) for name in ("salt", "stored_key", "server_key"))
-            self.credentials[value["user"], mechanism] = Credential(
-                mechanism, salt, stored, server, value["iterations"]
-            )
+            credential = Credential(mechanism, salt, stored, server, value["iterations"])
+            self.credentials[value["user"], mechanism] = credential
+            shapes[credential.shape] += 1
 
     def _lines(self) -> Iterator[Line]:
         """The fewest lines that give the present state."""
@@ -189,6 +202,8 @@ class Catalogue:
             yield credential_line(user, mechanism, credential)
         for acl in self.acls:
             yield {"acl": acl.fields()}
+        if self.login_secret:
+            yield {"login_secret": self.login_secret.hex()}
         yield {"producer_ids": self.next_producer_id}
         yield {"features": {"epoch": self.features_epoch, "levels": self.features}}
 

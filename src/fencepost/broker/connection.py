@@ -21,6 +21,7 @@ from fencepost.broker.listeners import Listener
 from fencepost.broker.logins import MAX_FRAME_BYTES
 from fencepost.broker.outbox import Outbox
 from fencepost.broker.session import Session
+from fencepost.clock import Handle
 from fencepost.errors import ErrorCode, KafkaError, Malformed
 from fencepost.wire.frame import API_VERSIONS_KEY, encode_response, read_request_header, skip_tags
 
@@ -33,6 +34,8 @@ GATHER_BYTES = 64 * 1024
 REPLIES_MAX = 1000
 #: How long one connection's requests are served before the others get their turn.
 TURN_MS = 20
+#: A client that has not logged in by then is let go.
+LOGIN_MS = 30_000
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -57,33 +60,51 @@ class Connection(asyncio.BufferedProtocol):
         self._yielding = False  # it is the turn of other connections
         self._reading = True
         self._closed = False
+        self._host = "unknown"
         self._is_counted = False  # among those that are limited
+        self._patience: Handle | None = None  # while there is no login
 
     # -- the transport's side -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._outbox = Outbox(self._transport, self._node.loop, self._go_on, self._hang_up)
-        peer = self._transport.get_extra_info("peername")
-        host = peer[0] if peer else "unknown"
-        self._session = self._node.session(f"/{host}", self._listener, self._logged_in)
+        too_many = self.refusal(self._transport)
+        self._session = self._node.session(f"/{self._host}", self._listener, self._logged_in)
         if self._listener.protocol.uses_tls:
             self._session.known_by(self._transport.get_extra_info("peer_certificate"), self._node.principal_rules)
-        if too_many := self._node.limits.refusal(host):
+        if too_many:
             self._hang_up(too_many)
             return
-        self._is_counted = True
         self._node.connected(self)
+        if self._session.login is not None:
+            self._patience = self._node.clock.call_later(LOGIN_MS, lambda: self._hang_up("no login came"))
         if delay_ms := self._node.limits.delay_ms():
             self._yielding = True
             self._pause()
             self._node.clock.call_later(delay_ms, self._next_turn)
 
+    def refusal(self, transport: asyncio.BaseTransport) -> str | None:
+        """Why there is no room for it. Asked when the socket is there: a TLS handshake counts from its beginning."""
+        if self._is_counted:
+            return None
+        peer = transport.get_extra_info("peername")
+        self._host = peer[0] if peer else "unknown"
+        too_many = self._node.limits.refusal(self._host)
+        self._is_counted = too_many is None
+        return too_many
+
+    def leave(self) -> None:
+        """It is no longer counted."""
+        if self._is_counted:
+            self._is_counted = False
+            self._node.limits.left(self._host)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        if self._is_counted:
-            self._node.limits.left(self._session.host[1:])
-            self._node.disconnected(self)
+        self.leave()
+        self._node.disconnected(self)
+        self._stop_waiting()
         if self._waiting is not None and self._waiting.abandon is not None:
             self._waiting.abandon()
         self._backlog.clear()
@@ -116,8 +137,14 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         return False
 
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
     def _logged_in(self) -> None:
         """From now on requests may be as large as they may."""
+        self._stop_waiting()
         self._inbox.max_frame_bytes = self._node.settings.socket_request_max_bytes
 
     def idle(self) -> None:

@@ -45,12 +45,17 @@ class Encryption(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if too_many := self._connection.refusal(transport):
+            self._give_up(too_many)
+            return
         self._patience = self._clock.call_later(HANDSHAKE_MS, lambda: self._give_up("no TLS handshake came"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         if self._is_agreed:
             self._connection.connection_lost(exc)
+        else:
+            self._connection.leave()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return _scratch

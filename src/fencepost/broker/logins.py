@@ -4,9 +4,9 @@ Invariants: no answer tells whether a user exists, by text or by the work done f
 mechanism and principal; and what a client may send before it is known is small.
 """
 
+import hashlib
 import hmac
 import logging
-import secrets
 from collections.abc import Callable, Generator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -18,9 +18,6 @@ log = logging.getLogger("fencepost.authentication")
 
 MAX_FRAME_BYTES = 512 * 1024  #: Kafka's sasl.server.max.receive.size
 INVALID = "Authentication failed: Invalid username or password"
-
-#: Drawn once a process: what an unknown user's salt is made of.
-_SECRET = secrets.token_bytes(32)
 
 
 class Known(NamedTuple):
@@ -52,6 +49,9 @@ class Users(Protocol):
 
     def credential(self, name: str, mechanism: scram.Mechanism) -> scram.Credential | None: ...
 
+    def stand_in(self, name: str, mechanism: scram.Mechanism) -> scram.Credential:
+        """For a user that there is not: see `scram.unknown_user`."""
+
 
 class TokenCheck(Protocol):
     def __call__(self, token: str) -> Known:
@@ -62,9 +62,8 @@ def plain_conversation(users: Users) -> Conversation:
     message = yield b""
     authorize_as, name, password = plain.decode(message)
     expected = users.password(name)
-    given = password.encode()
-    # The same work whether or not the user exists.
-    fits = hmac.compare_digest(given, (expected if expected is not None else password + "x").encode())
+    # The same work whether or not the user exists: digests are of one length, passwords are not.
+    fits = hmac.compare_digest(*(hashlib.sha256(text.encode()).digest() for text in (password, expected or "")))
     if not fits or expected is None:
         raise LoginRefused(INVALID)
     if authorize_as not in ("", name):
@@ -77,8 +76,9 @@ def plain_conversation(users: Users) -> Conversation:
 def scram_conversation(users: Users, mechanism: scram.Mechanism) -> Conversation:
     message = yield b""
     first = scram.read_first(message)
+    stand_in = users.stand_in(first.user, mechanism)  # made in any case: the work must not tell
     found = None if first.is_token else users.credential(first.user, mechanism)
-    server = scram.Server(first, found or scram.unknown_user(mechanism, first.user, _SECRET))
+    server = scram.Server(first, found or stand_in)
     message = yield server.first
     answer = server.final(message)
     if answer is None or found is None or first.authorize_as not in ("", first.user):

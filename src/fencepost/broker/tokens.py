@@ -5,6 +5,7 @@ among them, they are read again in the background: that token is refused, the ne
 happens at most every `REREAD_MS`, so garbage causes no traffic.
 """
 
+import base64
 import json
 import logging
 import urllib.request
@@ -23,6 +24,8 @@ NEEDS = "OAUTHBEARER needs the packages `pyjwt` and `cryptography`: pip install 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 REREAD_MS = 10_000
 MAX_JWKS_BYTES = 1 << 20
+#: Everybody waits while a token is read, and anybody may send one.
+MAX_TOKEN_CHARS = 16 * 1024
 TIMEOUT_S = 5.0
 
 
@@ -32,6 +35,10 @@ class Expected:
     issuer: str | None
     clock_skew_s: int
     subject_claim: str
+
+
+def _decode64(part: bytes) -> bytes:
+    return base64.urlsafe_b64decode(part + b"=" * (-len(part) % 4))
 
 
 Background = Callable[[Callable[[], None]], None]
@@ -56,22 +63,34 @@ class SignedTokens:
         """Raises LoginRefused, with a reason for the broker's log."""
         expected = self._expected
         try:
-            header = self._jwt.get_unverified_header(token)
             claims = self._jwt.decode(
                 token,
-                self._key(header.get("kid")),
+                self._signer(token),
                 algorithms=ALGORITHMS,
                 audience=expected.audience or None,
                 issuer=expected.issuer,
                 leeway=expected.clock_skew_s,
                 options={"require": ["exp", expected.subject_claim], "verify_aud": bool(expected.audience)},
             )
-        except (self._jwt.PyJWTError, ValueError, TypeError) as error:
+        except (self._jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise LoginRefused(str(error)) from None
         name = claims[expected.subject_claim]
         if not isinstance(name, str) or not name:
             raise LoginRefused(f"the claim {expected.subject_claim} is empty")
-        return Known(user(name), int(claims["exp"] * 1000))
+        return Known(user(name), int(claims["exp"]) * 1000)
+
+    def _signer(self, token: str) -> Any:
+        """The key that signed it. PyJWT would read all of a token, slowly, before it looks at the signature."""
+        if len(token) > MAX_TOKEN_CHARS:
+            raise LoginRefused(f"it has {len(token)} characters; {MAX_TOKEN_CHARS} are accepted")
+        signed, _, signature = token.encode().rpartition(b".")
+        header = json.loads(_decode64(signed.partition(b".")[0]))
+        if header.get("alg") not in ALGORITHMS:
+            raise LoginRefused("its alg is none of those that are accepted")
+        key = self._key(header.get("kid"))
+        if not self._jwt.get_algorithm_by_name(header["alg"]).verify(signed, key, _decode64(signature)):
+            raise LoginRefused("its signature is wrong")
+        return key
 
     def _key(self, key_id: str | None) -> Any:
         keys = self._keys
@@ -88,7 +107,8 @@ class SignedTokens:
         try:
             with urllib.request.urlopen(self._url, timeout=TIMEOUT_S) as answer:
                 keys = self._jwt.PyJWKSet.from_dict(json.loads(answer.read(MAX_JWKS_BYTES))).keys
-        except (OSError, ValueError, self._jwt.PyJWTError) as error:
+        # PyJWT takes for granted that objects and strings are where they should be.
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError, self._jwt.PyJWTError) as error:
             raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url={self._url} cannot be read: {error}") from None
         return {key.key_id: key.key for key in keys}
 

@@ -1,5 +1,6 @@
 """The users that may log in: those of PLAIN from the settings, those of SCRAM from the catalogue."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -18,6 +19,7 @@ from fencepost.errors import ConfigError
 from fencepost.security import jaas, scram
 
 PLAIN_USER = "user_"
+SECRET_BYTES = 32
 
 
 class Users:
@@ -32,6 +34,10 @@ class Users:
 
     def credential(self, name: str, mechanism: scram.Mechanism) -> scram.Credential | None:
         return self._catalogue.credentials.get((name, mechanism))
+
+    def stand_in(self, name: str, mechanism: scram.Mechanism) -> scram.Credential:
+        catalogue = self._catalogue
+        return scram.unknown_user(mechanism, name, catalogue.login_secret, catalogue.credential_shapes[mechanism])
 
 
 def add_users(catalogue: Catalogue, passwords: Mapping[str, str]) -> None:
@@ -51,6 +57,8 @@ def mechanisms_of(
 ) -> Mechanisms:
     """What a listener offers, each as a function that begins a conversation. Raises ConfigError."""
     enabled = settings.for_listener(listener, "sasl.enabled.mechanisms")
+    if not catalogue.login_secret:
+        catalogue.write([{"login_secret": secrets.token_hex(SECRET_BYTES)}])
     users = Users(_plain_users(settings, listener) if "PLAIN" in enabled else {}, catalogue)
     offered: dict[str, Callable[[], Conversation]] = {}
     for name in enabled:

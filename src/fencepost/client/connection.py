@@ -125,9 +125,16 @@ class Channel:
         self._in_flight.append(pending)
         return pending
 
-    def receive(self, pending: Pending, *, timeout_s: float | None = None, allocate: Allocate | None = None) -> Message:
+    def receive(
+        self,
+        pending: Pending,
+        *,
+        timeout_s: float | None = None,
+        allocate: Allocate | None = None,
+        size_max: int = MAX_ANSWER_BYTES,
+    ) -> Message:
         """The answer to the oldest request in flight, which must be `pending`. `allocate` gives the memory for it."""
-        frame = self._receive_frame(pending, self._timeout_s if timeout_s is None else timeout_s, allocate)
+        frame = self._receive_frame(pending, self._timeout_s if timeout_s is None else timeout_s, allocate, size_max)
         try:
             return self.decode(pending.api_key, pending.version, frame)
         except Malformed as error:
@@ -163,7 +170,8 @@ class Channel:
             raise
 
     def _ask(self, api_key: int, version: int, fields: Mapping[str, Any]) -> Message:
-        return self.receive(self.request(api_key, version, fields))
+        """Of a broker that has not shown yet that it is the right one."""
+        return self.receive(self.request(api_key, version, fields), size_max=MAX_GREETING_BYTES)
 
     # -- bytes -------------------------------------------------------------------------------------------------------
 

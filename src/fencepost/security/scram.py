@@ -17,7 +17,9 @@ import binascii
 import enum
 import hashlib
 import hmac
+import re
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,6 +31,10 @@ MAX_ITERATIONS = 16384
 #: What a client accepts: other brokers may store stronger credentials than Kafka lets one make.
 MAX_ACCEPTED_ITERATIONS = 1_000_000
 MAX_MESSAGE_BYTES = 64 * 1024
+SALT_BYTES = 24
+#: Kafka's tools make a salt of a random number of 130 bits in base 36.
+_KAFKAS_SALT = re.compile(rb"[0-9a-z]{20,26}")
+_KAFKAS_SALT_BITS, _KAFKAS_SALT_BYTES = 130, 17
 NO_CHANNEL_BINDING = "n,,"
 
 
@@ -55,6 +61,17 @@ class Mechanism(enum.Enum):
 BY_NAME = {each.mechanism: each for each in Mechanism}
 
 
+class Shape(NamedTuple):
+    """What the first answer shows of how a credential was made."""
+
+    salt_bytes: int  #: 0 for salts as Kafka's own tools make them
+    iterations: int
+
+
+#: Of the credentials that are made here.
+OWN_SHAPE = Shape(SALT_BYTES, MIN_ITERATIONS)
+
+
 @dataclass(frozen=True, slots=True)
 class Credential:
     """What a broker keeps of a password: enough to check it, not enough to log in with."""
@@ -67,7 +84,7 @@ class Credential:
 
     @classmethod
     def make(cls, mechanism: Mechanism, password: str, iterations: int = MIN_ITERATIONS) -> "Credential":
-        salt = secrets.token_bytes(24)
+        salt = secrets.token_bytes(SALT_BYTES)
         return cls.from_salted(
             mechanism, salt, mechanism.salted_password(password.encode(), salt, iterations), iterations
         )
@@ -78,6 +95,10 @@ class Credential:
         client_key = mechanism.hmac(salted, b"Client Key")
         server_key = mechanism.hmac(salted, b"Server Key")
         return cls(mechanism, salt, mechanism.hash(client_key), server_key, iterations)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(0 if _KAFKAS_SALT.fullmatch(self.salt) else len(self.salt), self.iterations)
 
     def fits(self, password: str) -> bool:
         salted = self.mechanism.salted_password(password.encode(), self.salt, self.iterations)
@@ -189,11 +210,30 @@ class Server:
         return f"v={base64.b64encode(signature).decode()}".encode()
 
 
-def unknown_user(mechanism: Mechanism, user: str, secret: bytes) -> Credential:
-    """The credential that nobody can meet. `secret` is the broker's own, so that a salt tells nothing of the name."""
-    salt = mechanism.hmac(secret, user.encode())[:24]
+def unknown_user(mechanism: Mechanism, user: str, secret: bytes, shapes: Collection[Shape] = ()) -> Credential:
+    """The credential that nobody can meet.
+
+    It looks like one of those that there are, which have `shapes`, and the same name always gets the same. `secret` is
+    the broker's own, so that nobody else can compute the salt. A new shape changes few names (rendezvous hashing).
+    """
+
+    def drawn(about: str, size: int = 64) -> bytes:
+        return hashlib.shake_256(secret + f"{mechanism.mechanism} {about} {user}".encode()).digest(size)
+
+    shape = max(shapes or (OWN_SHAPE,), key=lambda each: drawn(f"{each.salt_bytes} {each.iterations}"))
+    salt = drawn("salt", shape.salt_bytes or _KAFKAS_SALT_BYTES)
+    if not shape.salt_bytes:
+        salt = _base36(int.from_bytes(salt) >> (8 * _KAFKAS_SALT_BYTES - _KAFKAS_SALT_BITS))
     size = len(mechanism.hash(b""))
-    return Credential(mechanism, salt, secrets.token_bytes(size), secrets.token_bytes(size), MIN_ITERATIONS)
+    return Credential(mechanism, salt, secrets.token_bytes(size), secrets.token_bytes(size), shape.iterations)
+
+
+def _base36(number: int) -> bytes:
+    digits = bytearray()
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(b"0123456789abcdefghijklmnopqrstuvwxyz"[digit])
+    return bytes(reversed(digits)) or b"0"
 
 
 # -- messages

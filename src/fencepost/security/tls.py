@@ -41,6 +41,7 @@ def server_context(
     """`client_auth` is `required`, `requested` or `none`, as in `ssl.client.auth`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = CLIENT_AUTH[client_auth]
+    context.options |= ssl.OP_NO_RENEGOTIATION  # a handshake costs the broker more than the client
     if trust is None and client_auth != "none":
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
     _configure(context, trust, identity, versions, suites, "ssl.truststore", "ssl.keystore")

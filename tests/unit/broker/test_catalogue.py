@@ -1,14 +1,18 @@
 """The catalogue gives back what was acknowledged, whatever happens to the machine."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from fencepost.broker.acl import Acl, Operation, Pattern, Permission, Resource
-from fencepost.broker.catalogue import FILE_NAME, SLACK_LINES, Catalogue, Topic, _encode
+from fencepost.broker.catalogue import FILE_NAME, SLACK_LINES, Catalogue, Topic, _encode, credential_line
 from fencepost.errors import ErrorCode, KafkaError, Malformed
+from fencepost.security.scram import Credential, Mechanism, Shape
 from tests.fakes.forgetful_disk import ForgetfulDisk, PowerLost
 
+SHA256 = Mechanism.SCRAM_SHA_256
+CREDENTIAL = Credential.make(SHA256, "pencil")
 HOME = "/data"
 PATH = f"{HOME}/{FILE_NAME}"
 
@@ -38,8 +42,9 @@ def catalogue(disk):
 
 
 def state(catalogue):
-    kept = (catalogue.next_producer_id, catalogue.features, catalogue.acls)
-    return (catalogue.topics, catalogue.gone, catalogue.altered, *kept)
+    logins = (catalogue.login_secret, catalogue.credentials, catalogue.credential_shapes)
+    topics = (catalogue.topics, catalogue.gone, catalogue.altered)
+    return (*topics, catalogue.next_producer_id, catalogue.features, catalogue.acls, *logins)
 
 
 CHANGES = [
@@ -52,6 +57,10 @@ CHANGES = [
     [{"acl": acl("a").fields()}, {"acl": acl("b").fields()}],
     [{"acl_gone": acl("a").fields()}],
     [{"features": {"epoch": 1, "levels": {"transaction.version": 1}}}],
+    [{"login_secret": "0a0b"}],
+    [credential_line("alice", SHA256, CREDENTIAL), credential_line("bob", SHA256, CREDENTIAL)],
+    [credential_line("alice", SHA256, replace(CREDENTIAL, salt=bytes(64)))],
+    [credential_line("bob", SHA256, None)],
 ]
 
 
@@ -65,6 +74,8 @@ def test_every_change_survives_power_loss(disk, catalogue):
     assert catalogue.gone == {topic("a").id: "a"}
     assert list(catalogue.acls) == [acl("b")]
     assert (catalogue.next_producer_id, catalogue.features_epoch) == (1000, 1)
+    assert catalogue.login_secret == b"\n\v"
+    assert catalogue.credential_shapes[SHA256] == {Shape(64, 4096): 1}
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -7,15 +7,19 @@ import struct
 
 import pytest
 
-from fencepost.broker.connection import Connection
+from fencepost.broker.connection import LOGIN_MS, Connection
 from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.dispatch import Handler, OnDisconnect, Waiting
+from fencepost.broker.listeners import Listener
+from fencepost.broker.logins import Login
+from fencepost.broker.principals import user
 from fencepost.broker.session import Session
 from fencepost.broker.settings import Settings
 from fencepost.clock import ManualClock
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log.disk import SystemDisk
 from fencepost.log.slices import FileSlice
+from fencepost.security.names import Protocol
 from fencepost.wire import messages
 from fencepost.wire.frame import finish_response, start_response
 from tests.fakes.requests import LISTENER
@@ -83,7 +87,8 @@ class Node:
         self.limits = ConnectionLimits(self.settings, self.clock)
 
     def session(self, host, listener, when_known):
-        return Session(host, listener, None)
+        login = Login({}, self.clock.now_ms, 0) if listener.protocol.uses_sasl else None
+        return Session(host, listener, login, when_known)
 
     def connected(self, connection):
         pass
@@ -105,9 +110,9 @@ def _close_sockets():
         transport.client.close()
 
 
-def connect(function=None, raw=None, *, max_request_bytes=10**6):
+def connect(function=None, raw=None, *, max_request_bytes=10**6, listener=LISTENER, node=None):
     entry = Handler(12, 0, 4, function, raw)
-    connection = Connection(Node(max_request_bytes), {12: entry}, LISTENER)
+    connection = Connection(node or Node(max_request_bytes), {12: entry}, listener)
     transport = Transport()
     connection.connection_made(transport)
     _open.append((connection, transport))
@@ -304,6 +309,40 @@ def test_what_is_not_a_request_closes_the_connection(bad, caplog):
     feed(connection, bad)
     assert transport.aborted and transport.take() == b""
     assert len(caplog.records) == 1
+
+
+SASL_LISTENER = Listener("SASL_PLAINTEXT", Protocol.SASL_PLAINTEXT, LISTENER.bound)
+
+
+def test_a_client_that_never_logs_in_is_let_go_whatever_it_sends(caplog):
+    connection, transport = connect(listener=SASL_LISTENER)
+    feed(connection, struct.pack(">i", 1000))  # a frame that never ends
+    for _ in range(LOGIN_MS // 1000):
+        assert not transport.aborted
+        feed(connection, b"\0")
+        connection._node.clock.advance(1000)
+    assert transport.aborted
+    assert "no login came" in caplog.text
+
+
+def test_a_client_that_has_logged_in_may_be_silent():
+    connection, transport = connect(listener=SASL_LISTENER)
+    connection._session.known(user("alice"))
+    connection._node.clock.advance(10 * LOGIN_MS)
+    assert not transport.aborted
+
+
+def test_a_connection_is_counted_once_until_it_ends():
+    node = Node(10**6)
+    node.settings = Settings.parse({"max.connections": "1"})
+    node.limits = ConnectionLimits(node.settings, node.clock)
+    first, transport = connect(node=node)
+    assert first.refusal(transport) is None  # asked again, as TLS does when its handshake is done
+    _, refused = connect(node=node)
+    assert refused.aborted
+    first.connection_lost(None)
+    _, second = connect(node=node)
+    assert not second.aborted
 
 
 def test_an_error_that_escapes_a_handler_becomes_the_answers_error_code(caplog):

@@ -1,7 +1,12 @@
 """Logins: every mechanism from both sides, renewal, and what a client learns when it is refused."""
 
+import hashlib
+import hmac
+import secrets
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -17,7 +22,7 @@ from fencepost.broker.principals import user
 from fencepost.clock import ManualClock
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.security import bearer, plain
-from fencepost.security.scram import Client, Credential, Mechanism
+from fencepost.security.scram import Client, Credential, Mechanism, unknown_user
 
 SHA256 = Mechanism.SCRAM_SHA_256
 PASSWORD = "s3cret"
@@ -30,6 +35,9 @@ class Everybody:
 
     def credential(self, name: str, mechanism: Mechanism) -> Credential | None:
         return CREDENTIALS.get(name) if mechanism is SHA256 else None
+
+    def stand_in(self, name: str, mechanism: Mechanism) -> Credential:
+        return unknown_user(mechanism, name, b"the broker's own", [each.shape for each in CREDENTIALS.values()])
 
 
 def check_token(token: str) -> Known:
@@ -88,6 +96,46 @@ def test_a_wrong_password_and_an_unknown_user_read_the_same(mechanism: str) -> N
     unknown = refusal(lambda: getattr(Broker(), mechanism)("nobody", PASSWORD))
     assert wrong == unknown
     assert "alice" not in wrong
+
+
+@pytest.mark.parametrize("password", ["wrong", "x" * 60_000])
+@pytest.mark.parametrize("mechanism", ["plain", "scram"])
+def test_a_wrong_password_and_an_unknown_user_are_the_same_work(
+    mechanism: str, password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operations are counted, with the bytes that go into them: a clock would measure the machine."""
+    done: list[tuple[str, int]] = []
+
+    def counted(module: ModuleType, name: str, size: Callable[..., int]) -> None:
+        function = getattr(module, name)
+
+        def count(*arguments: Any) -> Any:
+            done.append((name, size(*arguments)))
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, count)
+
+    counted(hashlib, "sha256", lambda data: len(data) > 64)
+    counted(hashlib, "shake_256", len)
+    counted(hashlib, "new", lambda name, data: len(data))
+    counted(hmac, "digest", lambda key, data, name: len(data))
+    counted(hmac, "compare_digest", lambda left, right: len(right))
+    counted(secrets, "token_bytes", lambda size: size)
+
+    def work(name: str) -> list[tuple[str, int]]:
+        broker, client = Broker(), Client(SHA256, name, password, nonce="same")
+        done.clear()
+        if mechanism == "plain":
+            refusal(partial(broker.plain, name, password))
+            return [*done]
+        broker.login.handshake("SCRAM-SHA-256")
+        broker.login.authenticate(client.first())
+        nonce = "same" + "x" * 32
+        refusal(partial(broker.login.authenticate, f"c=biws,r={nonce},p={'A' * 43}=".encode()))
+        return [*done]
+
+    assert work("alice") == work("nobod")
+    assert done
 
 
 def test_nobody_acts_as_somebody_else() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +67,25 @@ def test_an_unknown_user_gets_the_same_salt_each_time_and_never_in() -> None:
         assert server.final(client.final(server.first)) is None
     assert len(salts) == 1
     assert scram.unknown_user(SHA256, "other", SECRET).salt != credential.salt
-    assert len(credential.salt) == len(CREDENTIAL.salt)
+    assert credential.shape == CREDENTIAL.shape
+
+
+def test_unknown_users_look_like_those_that_there_are() -> None:
+    java = replace(CREDENTIAL, salt=b"1h8k2yx0z5c9v3b7n4m6q8w2e1").shape
+    strong, theirs = scram.Shape(24, 8192), scram.Shape(64, 4096)
+    shapes = [java, strong, theirs]
+    assert java == scram.Shape(0, 4096)
+    names = [f"user {number}" for number in range(100)]
+    drawn = {name: scram.unknown_user(SHA256, name, SECRET, shapes) for name in names}
+    assert {credential.shape for credential in drawn.values()} == set(shapes)
+    # Kafka's salts are numbers of 130 bits in base 36: these begin with 1, or have a digit less.
+    kafkas = [credential.salt for credential in drawn.values() if credential.shape == java]
+    assert all(len(salt) < 26 or salt.startswith(b"1") for salt in kafkas)
+    # A shape that nobody has any more, and a new one, change only the names that they are for.
+    for fewer in ([java, strong], [java, theirs]):
+        for name in names:
+            if drawn[name].shape in fewer:
+                assert scram.unknown_user(SHA256, name, SECRET, fewer).salt == drawn[name].salt
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.client.authentication import tls_failure
 from fencepost.errors import ConfigError
 from fencepost.security import tls
 from fencepost.security.authority import Authority, Certified
 from fencepost.security.settings import ClientSecurity
 from fencepost.security.stores import Identity
+from fencepost.wire.terms import Address
 from tests.unit.security.handshakes import handshake
 
 BOTH = ("TLSv1.2", "TLSv1.3")
@@ -102,14 +104,17 @@ def test_a_broker_is_refused_that_the_client_cannot_trust(authority: Authority, 
     trusting = {"ssl_truststore_certificates": authority.certificate_pem()}
     stranger = Authority("stranger").issue("broker", ["localhost"])
     expired = authority.issue("broker", ["localhost"], lasts=datetime.timedelta(hours=-2))
-    for who, host, error in [
-        (stranger, "localhost", "unable to get local issuer certificate"),
-        (expired, "localhost", "certificate has expired"),
-        (broker, "example.org", "Hostname mismatch, certificate is not valid for 'example.org'"),
+    for who, host, error, advice in [
+        (stranger, "localhost", "unable to get local issuer certificate", "put the authority that issued it into ssl."),
+        (expired, "localhost", "certificate has expired", "renew it, or set this machine's clock"),
+        (broker, "example.org", "Hostname mismatch, certificate is not valid for 'example.org'", "connect to a name"),
+        (broker, "10.0.0.1", "IP address mismatch, certificate is not valid for '10.0.0.1'", "connect to a name"),
     ]:
         with pytest.raises(ssl.SSLCertVerificationError) as caught:
             handshake(client(**trusting), server(who), host)
-        assert error in tls.reason(caught.value)
+        said = str(tls_failure(Address(host, 9093), caught.value))
+        assert error in said
+        assert advice in said
     anywhere = client(**trusting, ssl_endpoint_identification_algorithm="")
     handshake(anywhere, server(broker), "example.org")
 
