@@ -9,6 +9,7 @@ prints the command that repeats it.
 
 import argparse
 import itertools
+import logging
 import random
 import resource
 import sys
@@ -130,6 +131,7 @@ def main() -> int:
     parser.add_argument("--target", nargs="+", metavar="NAME", choices=sorted(targets()), help="default: all")
     parser.add_argument("--replay", nargs=2, metavar=("NAME", "HEX"), help="one input, from a failure or a file")
     options = parser.parse_args()
+    logging.disable()  # what is refused may be logged where it is refused
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     if options.replay:
         name, text = options.replay

@@ -3,14 +3,16 @@
 import json
 import random
 from collections.abc import Iterator
+from functools import cache
 
 from fencepost.broker import logins
 from fencepost.broker.logins import Known, Login, LoginRefused
 from fencepost.broker.principals import user
 from fencepost.errors import AuthenticationFailed, ConfigError, KafkaError, Malformed
 from fencepost.security import bearer, jaas, jks, kerberos, plain, scram
-from fencepost.security.scram import Client, Credential, Mechanism
-from tests.fuzz.targets import Target, void
+from fencepost.security.scram import Client, Credential, Mechanism, Server
+from tests.fuzz.certificate_targets import stores_and_settings
+from tests.fuzz.targets import Target, Wrong, void
 
 CREDENTIAL = Credential.make(Mechanism.SCRAM_SHA_256, "pencil")
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln"
@@ -47,10 +49,13 @@ def targets() -> Iterator[Target]:
     yield Target("bearer", lambda data: void(bearer.decode(data)), _login_seeds)
     yield Target("bearer refusal", lambda data: void(bearer.decode_refusal(data)), _refusal_seeds)
     yield Target("scram first", lambda data: void(scram.read_first(data)), _login_seeds)
+    yield Target("scram final", _finish_scram, lambda rng: iter([_CLIENT_FINAL, b"c=biws,r=NONCE,p=AAAA"]))
     yield Target("scram server first", _as_client, _server_seeds)
     yield Target("kerberos layers", _choose_layer, lambda rng: iter([b"\x07\x00\xff\xff", b"\x06\x00\x00\x00"]))
+    yield Target("scram server final", _finish_as_client, _server_seeds)
     yield Target("jks", lambda data: void(jks.load(data, None)), _jks_seeds)
     yield Target("jks key", _decrypt, lambda rng: iter([_KEY]))
+    yield from stores_and_settings()
     yield Target("jaas", _read_jaas, lambda rng: iter([jaas.EXAMPLE.encode()]))
 
 
@@ -81,6 +86,27 @@ def _choose_layer(data: bytes) -> None:
         kerberos.choose_layer(data)
     except AuthenticationFailed:
         pass
+
+
+def _finish_scram(data: bytes) -> None:
+    server = Server(scram.read_first(b"n,,n=user,r=NONCE"), CREDENTIAL, nonce="more")
+    if server.final(data) is not None:
+        raise Wrong("somebody got in without the password")
+
+
+@cache
+def _waiting_client() -> Client:
+    client = Client(Mechanism.SCRAM_SHA_256, "user", "pencil", nonce="NONCE")
+    client.final(b"r=NONCEmore,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
+    return client
+
+
+def _finish_as_client(data: bytes) -> None:
+    try:
+        _waiting_client().finish(data)
+    except AuthenticationFailed:
+        return
+    raise Wrong("a broker that does not know the user passed for one that does")
 
 
 def _decrypt(data: bytes) -> None:
@@ -115,6 +141,7 @@ def _refusal_seeds(rng: random.Random) -> Iterator[bytes]:
     yield json.dumps({"status": ["x"], "scope": rng.random()}).encode()
 
 
+_CLIENT_FINAL = b"c=biws,r=NONCEmore,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 _KEY = bytes.fromhex("3043300e060a2b060104012a02110101050004") + b"\x31" + bytes(49)
 
 

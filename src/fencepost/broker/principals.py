@@ -93,12 +93,21 @@ def parse_rules(text: str) -> list[Rule]:
 def _rule(pattern: str, replacement: str, case: str) -> Rule:
     try:
         compiled = re.compile(pattern.replace(r"\/", "/"))
-        expanded = re.sub(r"\$(\d)", r"\\g<\1>", replacement.replace("\\/", "/"))
+        expanded = _JAVAS.sub(_python_template, replacement)
         if any(int(group) > compiled.groups for group in re.findall(r"\\g<(\d)>", expanded)):
             raise re.error("the replacement names a group that the pattern does not have")
     except re.error as error:
         raise ConfigError(f"ssl.principal.mapping.rules: RULE:{pattern}/{replacement}/: {error}") from None
     return Rule(compiled, expanded, case)
+
+
+_JAVAS = re.compile(r"\\(.?)|\$(\d)", re.DOTALL)
+
+
+def _python_template(found: "re.Match[str]") -> str:
+    """`$1` is a group in Java's replacements, and a backslash takes the next character as it is."""
+    plain, group = found.groups()
+    return f"\\g<{group}>" if group is not None else plain.replace("\\", r"\\")
 
 
 def by_certificate(certificate: Mapping[str, Any] | None, rules: Sequence[Rule]) -> Principal:

@@ -68,8 +68,9 @@ def _configure(
     if trust is not None:
         try:
             context.load_verify_locations(cadata=trust)
-        except ssl.SSLError as error:
-            raise ConfigError(f"{trust_name}: a certificate cannot be read: {reason(error)}") from None
+        except (ssl.SSLError, TypeError, ValueError) as error:  # no certificate, no ASCII, nothing
+            said = reason(error) if isinstance(error, ssl.SSLError) else str(error)
+            raise ConfigError(f"{trust_name}: a certificate cannot be read: {said}") from None
     if identity is not None:
         _load_identity(context, identity, identity_name)
 
