@@ -1,5 +1,6 @@
 """One Spark for all tests of this directory: it takes seconds to start, so it starts once per test process."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,10 +9,14 @@ from pyspark.sql import SparkSession
 from fencepost.client import Cluster
 from tests import logins, quick_spark
 
+#: What the documentation calls ${env:KAFKA_PASSWORD}. Spark's processes get their environment when it starts.
+KAFKA_PASSWORD = "the password of alice"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_start() -> None:
     quick_spark.hasten()
+    os.environ["KAFKA_PASSWORD"] = KAFKA_PASSWORD
 
 
 @pytest.fixture(scope="session")
