@@ -87,14 +87,16 @@ def test_a_broker_is_refused_that_cannot_be_trusted(secured: Secured, tmp_path: 
     assert "put the authority that issued it into ssl.truststore" in refusal(other)
 
 
-def test_a_client_without_a_certificate_is_told_to_have_one(secured: Secured) -> None:
+def test_a_client_without_a_good_certificate_is_told_to_have_one(secured: Secured) -> None:
     settings = secured.settings("SSL")
     del settings["ssl.keystore.location"]
     assert "set ssl.keystore" in refusal(settings)
     expired = secured.authority.issue("alice", lasts=datetime.timedelta(hours=-2))
     (secured.home / "expired.pem").write_text(expired.key_pem() + expired.certificate_pem())
-    said = refusal(secured.settings("SSL", ssl_keystore_location=str(secured.home / "expired.pem")))
-    assert "certificate expired" in said
+    strange = Authority("other").issue("alice")
+    (secured.home / "strange.pem").write_text(strange.key_pem() + strange.certificate_pem())
+    for name, reason in (("expired", "certificate expired"), ("strange", "unknown ca")):
+        assert reason in refusal(secured.settings("SSL", ssl_keystore_location=str(secured.home / f"{name}.pem")))
 
 
 def test_the_wrong_protocol_for_a_port_is_said(secured: Secured) -> None:

@@ -1,17 +1,25 @@
 """A client that logs in at a broker which lies, or is another one."""
 
+import contextlib
 import re
+import socket
+import ssl
 import struct
+import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from fencepost.client.connection import MAX_GREETING_BYTES, Connection
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import AuthenticationFailed, ClientError, ConnectionLost
+from fencepost.security.authority import Authority
 from fencepost.security.scram import Credential, Mechanism, Server, read_first
+from fencepost.security.stores import Identity
+from fencepost.security.tls import server_context
+from fencepost.wire.terms import Address
 from tests.fakes.frames import HANG_UP, SILENCE
 from tests.unit.client.scripted import ScriptedBroker, settings
 
@@ -125,3 +133,51 @@ def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are(broker:
     broker.answers[SASL_HANDSHAKE] = {"error_code": 33, "mechanisms": ["PLAIN", "GSSAPI"]}
     said = refusal(broker, AuthenticationFailed)
     assert "does not offer SCRAM-SHA-256; set sasl.mechanism to what it does: PLAIN, GSSAPI" in said
+
+
+class CutHandshake:
+    """A TLS server that hangs up after so many bytes of its answer."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.cut = 0
+        self.answer_bytes = 0
+        self.address = Address(*self._listener.getsockname())
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+                tls = self._context.wrap_bio(incoming, outgoing, server_side=True)
+                with connection:
+                    while not outgoing.pending:
+                        incoming.write(connection.recv(4096))
+                        with contextlib.suppress(ssl.SSLWantReadError):
+                            tls.do_handshake()
+                    answer = outgoing.read()
+                    self.answer_bytes = len(answer)
+                    connection.sendall(answer[: self.cut])
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_broker_that_hangs_up_in_the_middle_of_the_handshake_may_come_back() -> None:
+    authority = Authority()
+    certified = authority.issue("broker", ["127.0.0.1"])
+    identity = Identity(certified.key_pem(), certified.certificate_pem())
+    trust = {"security.protocol": "SSL", "ssl.truststore.certificates": authority.certificate_pem()}
+    with CutHandshake(server_context(None, identity, ("TLSv1.3",), (), "none")) as broker:
+        asked = ClientSettings.parse({"bootstrap.servers": str(broker.address), **trust})
+        while broker.cut <= broker.answer_bytes:
+            with pytest.raises(ConnectionLost, match="hung up"):
+                Connection(broker.address, asked)
+            broker.cut += 23
