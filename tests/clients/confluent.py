@@ -174,7 +174,7 @@ class Confluent(facade.Client):
             "auto.commit.interval.ms": 100,
             "partition.assignment.strategy": options.assignor,
             "session.timeout.ms": options.session_timeout_ms,
-            "heartbeat.interval.ms": 50,
+            "heartbeat.interval.ms": options.heartbeat_ms,
             "metadata.max.age.ms": options.metadata_max_age_ms,
             "topic.metadata.refresh.interval.ms": options.metadata_max_age_ms,
             "fetch.wait.max.ms": 100,

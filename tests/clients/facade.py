@@ -214,6 +214,7 @@ class ConsumerOptions:
     assignor: str = "range"
     instance_id: str | None = None
     session_timeout_ms: int = 6_000
+    heartbeat_ms: int = 50
     metadata_max_age_ms: int = 300_000
     pattern: str | None = None
 

@@ -157,7 +157,7 @@ def consumer_settings(
         "partition_assignment_strategy": (assignors[options.assignor],),
         "group_instance_id": options.instance_id,
         "session_timeout_ms": options.session_timeout_ms,
-        "heartbeat_interval_ms": 50,
+        "heartbeat_interval_ms": options.heartbeat_ms,
         "metadata_max_age_ms": options.metadata_max_age_ms,
         "fetch_max_wait_ms": 100,
         "max_partition_fetch_bytes": 4 << 20,

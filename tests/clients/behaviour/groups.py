@@ -113,7 +113,8 @@ class TestGroups:
     def test_a_member_that_was_replaced_cannot_commit(self, client: Client, topic: MakeTopic) -> None:
         name, group = topic(), unique("group")
         client.producer().put(name, b"a")
-        old = client.consumer(name, group=group, instance_id="same")
+        # It must not learn of its successor by a heartbeat, and take its place back, before it commits.
+        old = client.consumer(name, group=group, instance_id="same", heartbeat_ms=5000)
         old.read(1)
         new = client.consumer(name, group=group, instance_id="same")
         new.until_assigned([Spot(name, 0)])
