@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import click
 import javaproperties
 import jwt
 import pytest
 
+from fencepost.cli.main import main
 from fencepost.client.cluster import Cluster
 from fencepost.lab.kit.servers import free_ports
 from fencepost.security.authority import Authority
+from tests.commands import fencepost
 from tests.conftest import ROOT
 from tests.pages import SECURITY, block, blocks
 from tests.security.conftest import PASSWORD, Secured
@@ -25,6 +28,10 @@ from tests.unit.security.test_tokens import Endpoint
 
 #: Where the blocks of the page are run.
 RUNNERS = [ROOT / "tests" / where / "test_security_page.py" for where in ("security", "spark", "compat")]
+
+
+#: In a login module's options, where the reference to it is replaced before they are read.
+ESCAPED = PASSWORD.replace('"', '\\"')
 
 
 def connect(secured: Secured, protocol: str, properties: str) -> None:
@@ -103,10 +110,27 @@ def test_oauth_with_a_function(secured: Secured, tmp_path: Path, monkeypatch: py
 
 def test_secrets_elsewhere(secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_USER", "alice")
-    (tmp_path / "secrets.properties").write_text(javaproperties.dumps({"password": PASSWORD.replace('"', '\\"')}))
+    (tmp_path / "secrets.properties").write_text(javaproperties.dumps({"password": ESCAPED}))
     (tmp_path / "ca.crt").write_text((secured.home / "authority.pem").read_text())
     places = {"/etc/kafka/secrets.properties": tmp_path / "secrets.properties", "/var/run/secrets/kafka": tmp_path}
     connect(secured, "SASL_SSL", block("secrets").filled(places))
+
+
+def test_the_command_line(secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shop itself needs Spark; its words are read, and given to the other command that connects in this way."""
+    monkeypatch.setenv("KAFKA_PASSWORD", ESCAPED)
+    here, file = f"localhost:{secured.ports['SASL_SSL']}", tmp_path / "client.properties"
+    authority = secured.home / "authority.pem"
+    config = block("command-config").filled({"kafka.example.org:9093": here, "/etc/kafka/authority.pem": authority})
+    file.write_text(config)
+    verify, shop = commands(block("commands").filled({"client.properties": file, "other.example.org:9093": here}))
+    assert (verify[:2], shop[:2]) == (["fencepost", "verify"], ["fencepost", "shop"])
+    for words in (verify[2:], shop[2:]):
+        said = fencepost("verify", *words)
+        assert "has no topic 'purchases'" in said.stdout + said.stderr, "it is logged in, and finds no shop"
+    command = main.get_command(click.Context(main), "shop")
+    assert command is not None
+    assert command.make_context("shop", shop[2:]).params["command_config"] == file
 
 
 def commands(text: str) -> list[list[str]]:
