@@ -22,7 +22,7 @@ from fencepost.security import stores, tls, variables
 from fencepost.security.authority import Authority, Certified
 from fencepost.security.settings import ClientSecurity
 from fencepost.security.stores import Identity
-from tests.fuzz.targets import Target, Wrong
+from tests.fuzz.targets import Target, Wrong, void
 
 FAR = 4_000_000_000
 NAME = {"subject": ((("commonName", "alice"),), (("organizationName", "A, B"),))}
@@ -90,22 +90,19 @@ def _token_seeds(rng: random.Random) -> Iterator[bytes]:
 
 
 def _read_jwks(data: bytes) -> None:
-    _or_malformed(lambda keys: void_of(_signed_tokens(keys)), data)
-
-
-def void_of(_: object) -> None: ...
+    _or_malformed(lambda keys: void(_signed_tokens(keys)), data)
 
 
 # -- certificates
 
 
 def _load_trust(data: bytes) -> None:
-    void_of(tls.client_context(stores.load_trust("it", data, "changeit"), None, ("TLSv1.3",), (), check_hostname=True))
+    void(tls.client_context(stores.load_trust("it", data, "changeit"), None, ("TLSv1.3",), (), check_hostname=True))
 
 
 def _load_identity(data: bytes) -> None:
     identity = stores.load_identity("it", data, "changeit", None)
-    void_of(tls.server_context(None, identity, ("TLSv1.3",), (), "none"))
+    void(tls.server_context(None, identity, ("TLSv1.3",), (), "none"))
 
 
 def _store_seeds(rng: random.Random) -> Iterator[bytes]:
@@ -123,7 +120,7 @@ def _parse_settings(data: bytes) -> None:
     pairs = [line.partition("=") for line in data.decode("utf-8", "replace").splitlines()]
     security = ClientSecurity.parse({name: value for name, _, value in pairs})
     if security.protocol.uses_sasl and security.mechanism in ("PLAIN", "SCRAM-SHA-256"):
-        void_of(next(security.converse("localhost")))
+        void(next(security.converse("localhost")))
 
 
 def _settings_seeds(rng: random.Random) -> Iterator[bytes]:
@@ -134,7 +131,7 @@ def _settings_seeds(rng: random.Random) -> Iterator[bytes]:
 
 
 def _resolve(data: bytes) -> None:
-    void_of(variables.resolve("it", data.decode("utf-8", "replace"), {"HOME": "here"}))
+    void(variables.resolve("it", data.decode("utf-8", "replace"), {"HOME": "here"}))
 
 
 def _map_name(data: bytes) -> None:
