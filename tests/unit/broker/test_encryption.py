@@ -236,6 +236,25 @@ def test_bytes_that_were_changed_on_the_way_end_the_connection(
     assert "cannot be decrypted" in caplog.text
 
 
+@pytest.mark.parametrize("version", BOTH)
+def test_a_flood_of_tiny_records_is_one_piece_for_the_connection(
+    context: ssl.SSLContext, new_client: Callable[..., Client], version: str
+) -> None:
+    client = new_client(version)
+    broker = agreed(context, client)
+    broker.feed(b"".join(client.encrypt(b"x") for _ in range(5000)))
+    assert broker.inner.received == b"x" * 5000
+    assert broker.inner.updates == 1
+
+
+def test_a_record_that_says_it_is_huge_ends_the_connection(
+    context: ssl.SSLContext, new_client: Callable[..., Client]
+) -> None:
+    broker = agreed(context, new_client())
+    broker.feed(b"\x17\x03\x03\xff\xff")
+    assert broker.transport.is_closed
+
+
 def test_no_client_may_renegotiate(context: ssl.SSLContext) -> None:
     assert context.options & ssl.OP_NO_RENEGOTIATION
     assert context.options & ssl.OP_NO_COMPRESSION
