@@ -9,6 +9,7 @@ import pytest
 
 from tests.compat import guarded
 from tests.compat.tools import Tool
+from tests.pages import block
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 GUARDED = {
@@ -59,7 +60,7 @@ def listed(printed: str) -> set[str]:
 
 
 def test_the_commands_in_the_documentation_do_what_it_says(users: Users) -> None:
-    page = Path("docs/security.md").read_text().replace("\\\n", " ")
+    page = block("acls").text.replace("\\\n", " ")
     start = "kafka-acls --bootstrap-server localhost:9093 --command-config admin.properties "
     commands = [shlex.split(line.removeprefix(start)) for line in page.splitlines() if line.startswith(start)]
     printed = [users.acls("root", *command) for command in commands]

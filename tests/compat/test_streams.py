@@ -29,8 +29,6 @@ WORDS = [f"word{index}" for index in range(40)]
 LINES_A_PART = 400
 PATIENCE_S = 120
 SETTINGS = {"transaction.max.timeout.ms": "60000"}
-#: Brokers that check rights. Ours does not yet.
-CHECK_RIGHTS = {"kafka"}
 
 
 class Streams:
@@ -139,13 +137,13 @@ def user_with_least_rights(tool: Tool, server: Server, topics: Topics, home: Pat
 
 
 @contextlib.contextmanager
-def running_shop(server: Server, name: str, home: Path, *, checks_rights: bool = False) -> Iterator[Shop]:
+def running_shop(server: Server, name: str, home: Path, *, has_least_rights: bool = False) -> Iterator[Shop]:
     # Not f"{name}-in": what begins with the application's id is its own.
     topics = Topics(name, f"in-{name}", f"out-{name}")
     tool = Tool.of(server, home)
     for topic in (topics.source, topics.target):
         tool("topics", "--create", "--topic", topic, "--partitions", "2")
-    login = user_with_least_rights(tool, server, topics, home) if checks_rights else tool.config
+    login = user_with_least_rights(tool, server, topics, home) if has_least_rights else tool.config
     words = [server.bootstrap, name, topics.source, topics.target, str(home / "state")]
     streams = Streams([*words, *([] if login is None else [str(login)])], home / "streams.log")
     counts = Counts(server, topics.target)
@@ -164,11 +162,10 @@ def shop(start_server: Callable[..., Server], name: str, tmp_path: Path) -> Iter
 
 
 @pytest.fixture
-def secured_shop(start_server: Callable[..., Server], kind: str, name: str, tmp_path: Path) -> Iterator[Shop]:
-    """Over SASL_SSL. Where rights are checked, the application has the least that it needs."""
-    checks_rights = kind in CHECK_RIGHTS
-    settings = {**SETTINGS, **(AUTHORIZER if checks_rights else {})}
-    with running_shop(start_server(settings, Protocol.SASL_SSL), name, tmp_path, checks_rights=checks_rights) as shop:
+def secured_shop(start_server: Callable[..., Server], name: str, tmp_path: Path) -> Iterator[Shop]:
+    """Over SASL_SSL, on a broker that checks rights."""
+    server = start_server({**SETTINGS, **AUTHORIZER}, Protocol.SASL_SSL)
+    with running_shop(server, name, tmp_path, has_least_rights=True) as shop:
         yield shop
 
 

@@ -15,6 +15,7 @@ import jwt
 import pytest
 
 from fencepost.cli.main import main
+from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster
 from fencepost.lab.kit.servers import free_ports
 from fencepost.security.authority import Authority
@@ -28,6 +29,8 @@ from tests.unit.security.test_tokens import Endpoint
 
 #: Where the blocks of the page are run.
 RUNNERS = [ROOT / "tests" / where / "test_security_page.py" for where in ("security", "spark", "compat")]
+RUNNERS.append(ROOT / "tests" / "compat" / "test_acl_tools.py")
+METADATA = 3
 
 
 #: In a login module's options, where the reference to it is replaced before they are read.
@@ -146,6 +149,21 @@ def test_a_laptop(tmp_path: Path) -> None:
         settings = dict(re.findall(r"^  ([a-z.]+)=(.*)$", "\n".join(lines).partition("librdkafka")[0], re.MULTILINE))
         with closing(Cluster(settings)) as cluster:
             cluster.any()
+
+
+def test_rights_and_the_log_of_denials(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (start,) = commands(block("authorizer").filled({"DATA": data}))
+    with up(*start[2:], "--add-user", "bob=secret") as lines:
+        printed = "\n".join(lines).partition("For Java")[2].partition("For librdkafka")[0]
+        admin = javaproperties.loads(printed.partition("\n\n")[2])
+        bob = 'ScramLoginModule required username="bob" password="secret";'
+        with Cluster(admin) as cluster, Cluster({**admin, "sasl.jaas.config": bob}) as other:
+            create_topics(cluster, {"orders": NewTopic(1)})
+            other.any().call(METADATA, {"topics": [{"name": "orders"}], "allow_auto_topic_creation": False})
+        said = (data / "authorizer.log").read_text()
+    line = block("denials").filled({"10.0.0.7": "127.0.0.1", "=WRITE": "=DESCRIBE", "=Produce": "=Metadata"})
+    assert re.fullmatch(re.sub(r"\d{4}.*?,\d{3}", r"[-\\d: ]+,\\d{3}", line), said)
 
 
 def test_a_shared_machine(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

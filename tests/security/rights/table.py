@@ -345,6 +345,7 @@ CLUSTER = [
         {cluster(ALTER): Refused("error_code responses.partitions.error_code", CLUSTER_FAILED)}, "", reassign,
     ),
     row("list_partition_reassignments", (0,), {cluster(DESCRIBE): Refused("error_code", CLUSTER_FAILED)}),
+    row("describe_client_quotas", (0, 1), {cluster(DESCRIBE_CONFIGS): Refused("error_code", CLUSTER_FAILED)}),
     row(
         "describe_user_scram_credentials", (0,),
         {cluster(DESCRIBE): Refused("error_code results.error_code", CLUSTER_FAILED)},
