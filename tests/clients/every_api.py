@@ -164,7 +164,7 @@ REQUESTS: dict[str, Request] = {
     "list_partition_reassignments": lambda w: {"topics": None, "timeout_ms": 5000},
     "sasl_handshake": lambda w: {"mechanism": "PLAIN"},
     "sasl_authenticate": lambda w: {"auth_bytes": b""},
-    "describe_client_quotas": lambda w: {"components": [{"entity_type": "user", "match_type": 2}]},
+    "describe_client_quotas": lambda w: {"components": [{"entity_type": "user", "match_type": 2, "match": None}]},
     "describe_user_scram_credentials": lambda w: {"users": None},
     "alter_user_scram_credentials": lambda w: {
         "deletions": [{"name": unique("user"), "mechanism": 1}],
