@@ -3,8 +3,8 @@
 The broker is the real command in a process of its own. `--bootstrap HOST:PORT` runs the same tests on any other Kafka,
 which must have the settings in `APACHE_SETTINGS`; `--apache-kafka` starts such a one (with Java, and the jars that
 `make kafka` fetches). With `--security SASL_SSL` either is secured, Apache Kafka with its authorizer, and the tests of
-Spark and of other clients log in to it (`tests/logins`, `client_config`). So a test that fails on ours and passes on the original shows a difference, not an
-opinion.
+Spark and of other clients log in to it (`tests/logins`, `client_config`). So a test that fails on ours and passes on
+the original shows a difference, not an opinion.
 """
 
 import os

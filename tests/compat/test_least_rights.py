@@ -47,11 +47,11 @@ from fencepost.security.spellings import spelled
 from fencepost.spark import batch_writer, write
 from fencepost.spark.state import Keyed, StatefulStep, Updated
 from tests import logins, quick_spark
-from tests.conftest import ROOT, wait_until
+from tests.conftest import wait_until
+from tests.pages import Block, block
 from tests.spark.checker import read_records, wait_until_settled
 
 TIMEOUT_S = 30
-PAGE = ROOT / "docs" / "security.md"
 HOST_OF_PAGE = "kafka.example.org:9093"
 #: The page's commands, and the programs that its shell finds under these names.
 PROGRAMS = {"kafka-acls": "org.apache.kafka.tools.AclCommand", "kafka-topics": "org.apache.kafka.tools.TopicCommand"}
@@ -112,15 +112,8 @@ class Page:
             program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
             program.chmod(0o700)
 
-    def block(self, word: str) -> str:
-        """The page's shell block that contains `word`."""
-        section = PAGE.read_text().partition("## Least rights\n")[2].partition("\n## ")[0]
-        (found,) = [text for text in re.findall(r"```sh\n(.*?)```", section, re.DOTALL) if word in text]
-        return str(found)
-
-    def run(self, script: str) -> None:
-        script = script.replace(HOST_OF_PAGE, self._server.bootstrap).replace("admin.properties", str(self._settings))
-        assert str(self._settings) in script
+    def run(self, commands: Block) -> None:
+        script = commands.filled({HOST_OF_PAGE: self._server.bootstrap, "admin.properties": self._settings})
         path = f"{self._programs}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["/bin/sh", "-ec", script],
@@ -334,8 +327,8 @@ def test_a_pipeline_runs_with_the_rights_of_the_page_and_without_one_says_which(
     make: MakePipeline, page: Page, admin: AdminClient, server: Server
 ) -> None:
     pipeline = make("alice", "shop")
-    page.run(page.block("--topic purchases"))
-    page.run(page.block("--create"))
+    page.run(block("least-rights"))
+    page.run(block("ledger"))
     rights = _bindings(admin)
     topic, may_read, may_write = ResourceType.TOPIC, AclOperation.READ, AclOperation.WRITE
     assert set(rights) == {
@@ -389,7 +382,7 @@ def test_a_team_whose_names_begin_alike_needs_four_commands(
 ) -> None:
     """Its pipeline creates its changelog. The ledger is there, or the right to create it is missing."""
     pipeline = make("bob", "team.shop", "team.")
-    page.run(page.block("--topic team."))
+    page.run(block("team"))
     pipeline.sell(COUNT)
     if "fencepost.ledger" in admin.list_topics(timeout=TIMEOUT_S).topics:
         admin.delete_topics(["fencepost.ledger"])["fencepost.ledger"].result(TIMEOUT_S)

@@ -29,7 +29,7 @@ from tests.unit.security.test_tokens import Endpoint
 
 #: Where the blocks of the page are run.
 RUNNERS = [ROOT / "tests" / where / "test_security_page.py" for where in ("security", "spark", "compat")]
-RUNNERS.append(ROOT / "tests" / "compat" / "test_acl_tools.py")
+RUNNERS += [ROOT / "tests" / "compat" / f"test_{name}.py" for name in ("acl_tools", "least_rights")]
 METADATA = 3
 
 
