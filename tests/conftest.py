@@ -45,8 +45,6 @@ ROOT = Path(__file__).resolve().parent.parent
 BUSY_SETTINGS = {"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "100"}
 #: What the client tests rely on, and a wait that only Apache Kafka has.
 APACHE_SETTINGS = {**SHORT_CYCLES, **BUSY_SETTINGS, "log.initial.task.delay.ms": "100"}
-#: For Spark tests: they write records with old timestamps, and none waits for retention.
-SECURED_SETTINGS = {**SHORT_CYCLES, **AUTHORIZER, "log.retention.ms": "-1"}
 
 WAIT_TIMEOUT_S = 20.0
 CREATE_PARTITIONS = 37
@@ -122,15 +120,22 @@ def broker(start_broker: Callable[..., Ours], is_original: bool, security: Proto
 
 
 @pytest.fixture(scope="session")
-def original(pytestconfig: pytest.Config, security: Protocol | None) -> Iterator[Server]:
+def original_settings(security: Protocol | None) -> dict[str, str]:
+    """Of the Apache Kafka that the tests run on."""
+    return APACHE_SETTINGS if security is None else {**APACHE_SETTINGS, **AUTHORIZER}
+
+
+@pytest.fixture(scope="session")
+def original(
+    pytestconfig: pytest.Config, security: Protocol | None, original_settings: dict[str, str]
+) -> Iterator[Server]:
     """The other Kafka that the tests run on."""
     if given := pytestconfig.getoption("--bootstrap"):
         yield Elsewhere(given)
         return
     from bench.harness import brokers
 
-    settings = APACHE_SETTINGS if security is None else SECURED_SETTINGS
-    with brokers.running("kafka", settings, security) as kafka:
+    with brokers.running("kafka", original_settings, security) as kafka:
         logins.remember(kafka.bootstrap, kafka.security)
         yield kafka
 

@@ -52,6 +52,7 @@ class TestTopicAdmin:
     def test_topics_are_created_with_settings_described_grown_and_deleted(self, admin: AdminClient) -> None:
         name, settings = unique("made"), {"retention.ms": "1234567", "cleanup.policy": "compact"}
         result_of(admin.create_topics([NewTopic(name, 3, 1, config=settings)], operation_timeout=10))
+        wait_until(lambda: name in admin.list_topics(timeout=WAIT_TIMEOUT_S).topics, "it is there")
         described = result_of(admin.describe_topics(TopicCollection([name])))
         assert [p.id for p in described.partitions] == [0, 1, 2]
         assert all(p.leader is not None and len(p.replicas) == len(p.isr) == 1 for p in described.partitions)

@@ -10,8 +10,9 @@ from bench.harness import brokers
 from fencepost.lab.kit.servers import Server
 from fencepost.security.names import Protocol
 from tests import logins
-from tests.conftest import ROOT, SECURED_SETTINGS
+from tests.conftest import ROOT
 from tests.scenarios.playing import assert_right
+from tests.spark.conftest import SECURED_SETTINGS
 
 #: Of tests/spark: what reads, writes and keeps state on the session's broker. The others are about plans and options.
 CHOSEN = (

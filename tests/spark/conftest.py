@@ -7,10 +7,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.client import Cluster
+from fencepost.lab.kit.kafka import AUTHORIZER
+from fencepost.lab.kit.servers import SHORT_CYCLES
+from fencepost.security.names import Protocol
 from tests import logins, quick_spark
+from tests.conftest import APACHE_SETTINGS
 
 #: What the documentation calls ${env:KAFKA_PASSWORD}. Spark's processes get their environment when it starts.
 KAFKA_PASSWORD = "the password of alice"
+
+
+#: These tests write records with old timestamps, and none waits for retention.
+SECURED_SETTINGS = {**SHORT_CYCLES, **AUTHORIZER, "log.retention.ms": "-1"}
+
+
+@pytest.fixture(scope="session")
+def original_settings(security: Protocol | None) -> dict[str, str]:
+    return APACHE_SETTINGS if security is None else SECURED_SETTINGS
 
 
 @pytest.fixture(scope="session", autouse=True)
