@@ -14,14 +14,15 @@ from fencepost.lab.chaos.facts import Kind as Writes
 def check(facts: Facts) -> Iterator[Anomaly]:
     if not facts.drains:
         return
-    visible, superseded = facts.visible(), facts.superseded()
+    visible = facts.visible()
+    accounted_for = visible.keys() | facts.superseded()
     seen_ever = {value for seen in facts.everything_seen(READ_COMMITTED) for _, value in seen.records}
     for transaction in facts.transactions:
         if transaction.kind is not Writes.TRANSACTION:
             continue
         there = [write.value for write in transaction.writes if write.value in visible]
         seen = [write.value for write in transaction.writes if write.value in seen_ever]
-        missing = [write.value for write in transaction.writes if write.value not in visible.keys() | superseded]
+        missing = [write.value for write in transaction.writes if write.value not in accounted_for]
         if seen and missing:
             text = (
                 f"of {transaction} {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing, "
