@@ -153,6 +153,9 @@ class Login:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, str(refused)) from None
         except Malformed as error:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"Authentication failed: {error}") from None
+        except Exception as error:  # a mistake of ours or of a library: it must not leave a login half done
+            log.exception("a login with %s failed", self._mechanism)
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "Authentication failed") from error
         if isinstance(answer, Done):
             return answer.answer, self._establish(answer)
         return answer, 0
@@ -163,9 +166,10 @@ class Login:
         self._conversation = None
         self._established = (self._mechanism, known.principal)
         now_ms = self._now_ms()
-        lives = [life for life in (self._max_reauth_ms, (known.expires_ms or 0) - now_ms) if life > 0]
-        if not lives:
-            self._expires_ms = None
-            return 0
-        self._expires_ms = now_ms + min(lives)
-        return min(lives)
+        lives = [self._max_reauth_ms] if self._max_reauth_ms > 0 else []
+        if known.expires_ms is not None:
+            # It may be over already, and accepted because clocks differ. Then the login is over too, as in Kafka.
+            lives.append(max(0, known.expires_ms - now_ms))
+        life_ms = min(lives, default=0)
+        self._expires_ms = now_ms + life_ms if lives else None
+        return life_ms

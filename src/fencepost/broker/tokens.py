@@ -27,6 +27,7 @@ MAX_JWKS_BYTES = 1 << 20
 #: Everybody waits while a token is read, and anybody may send one.
 MAX_TOKEN_CHARS = 16 * 1024
 TIMEOUT_S = 5.0
+KEY_ID_CHARACTERS = 100  #: of what a client says is its key, in the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class SignedTokens:
             if self._now_ms() - self._read_ms > REREAD_MS:
                 self._read_ms = self._now_ms()
                 self._background(self._read_again)
-            raise LoginRefused(f"it is signed with the unknown key {key_id!r}")
+            raise LoginRefused(f"it is signed with the unknown key {str(key_id)[:KEY_ID_CHARACTERS]!r}")
         return keys[key_id]
 
     def _read(self) -> dict[str | None, Any]:

@@ -197,6 +197,21 @@ def test_a_login_does_not_outlive_its_token(max_reauth_ms: int, life_ms: int) ->
     assert broker.bearer(f"alice.{broker.clock.now_ms() + 5000}") == life_ms
 
 
+@pytest.mark.parametrize("max_reauth_ms", [0, 9000])
+def test_a_token_that_only_the_clocks_skew_lets_pass_gives_no_login_for_ever(max_reauth_ms: int) -> None:
+    broker = Broker(max_reauth_ms)
+    assert broker.bearer(f"alice.{broker.clock.now_ms() - 5000}") == 0
+    broker.clock.advance(1)
+    assert broker.login.is_over()
+
+
+def test_an_unexpected_error_while_a_login_is_checked_is_a_failed_login() -> None:
+    broker = Broker()
+    broker.login.handshake("OAUTHBEARER")
+    assert refusal(partial(broker.login.authenticate, bearer.encode("alice.no-number"))) == "Authentication failed"
+    assert broker.login.principal is None
+
+
 def test_a_renewed_login_is_the_same_users_by_the_same_mechanism() -> None:
     broker = Broker()
     broker.plain("alice")
