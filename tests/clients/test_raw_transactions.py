@@ -59,6 +59,32 @@ class TestSecondProtocol:
         assert transactional.produce(name, b"a") == set()
         assert transactional.produce(name, b"b") == set()
 
+    @pytest.mark.parametrize("version", [FIRST_PROTOCOL_PRODUCE, 12])
+    def test_one_request_holds_one_producers_records(
+        self, wire: Wire, open_transactional: Callable[..., Transactional], topic: MakeTopic, version: int
+    ) -> None:
+        """Else who may use one transactional id could open a transaction of another, which nobody would end."""
+        mine, other, name = open_transactional(), open_transactional(), topic(partitions=2)
+        for partition in range(2):
+            assert mine.register(name, partition) == set()
+        records = {
+            (name, partition): batch(b"x", producer=each.producer, sequence=0, transactional=True)
+            for partition, each in enumerate((mine, other))
+        }
+        answer = wire.call(Key.PRODUCE, version, **produce_fields(records, mine.transactional_id, -1))
+        assert errors(answer) == {"INVALID_PRODUCER_ID_MAPPING"}
+        mine.end(version=FIRST_PROTOCOL_END)
+
+    def test_a_refused_batch_for_an_internal_topic_does_not_put_it_into_the_transaction(
+        self, transactional: Transactional, topic: MakeTopic, is_original: bool
+    ) -> None:
+        if is_original:
+            pytest.skip("Apache Kafka registers it before it refuses the records")
+        name = topic()
+        assert transactional.produce(name, b"a") == set()
+        assert transactional.produce("__transaction_state", b"a") == {"INVALID_TOPIC_EXCEPTION"}
+        assert transactional.state() == ("Ongoing", {(name, 0)})
+
     @pytest.mark.parametrize(("isolation", "offset"), [(0, 1), (1, 0)])
     def test_the_greatest_timestamp_is_one_that_the_reader_may_see(
         self, wire: Wire, transactional: Transactional, topic: MakeTopic, isolation: int, offset: int, is_original: bool

@@ -159,6 +159,11 @@ def _is_transactional(records: memoryview | None) -> bool:
     return records is not None and len(records) >= HEADER_BYTES and bool(records[_FLAGS_OFFSET] & TRANSACTIONAL_FLAG)
 
 
+def _producer(records: memoryview | None) -> tuple[int, int]:
+    header = read_header(records or b"")
+    return header.producer_id, header.producer_epoch
+
+
 def _join_transaction(call: Call, request: ProduceRequest, transactional: list[PartitionData]) -> Any:
     """Verify or register the partitions. None if that is done, else what to await."""
     if request.transactional_id is None:
@@ -167,16 +172,23 @@ def _join_transaction(call: Call, request: ProduceRequest, transactional: list[P
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records without a transactional id"
         )
     call.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
-    first = read_header(transactional[0][2] or b"")
+    producers = {_producer(records) for _, _, records in transactional}
+    if len(producers) > 1:
+        # Only one can be the id's. Records of another would open a transaction that nobody ends.
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
+        )
     topics = call.broker.topics
     partitions = []
     for topic, partition, _ in transactional:
         log = topics.log_by_id(topic, partition) if isinstance(topic, bytes) else topics.log(topic, partition)
-        if log is not None and may_topic(call, Operation.WRITE, log.topic, quietly=True):
+        if log is None or log.topic in INTERNAL_TOPICS:
+            continue
+        if may_topic(call, Operation.WRITE, log.topic, quietly=True):
             partitions.append(TopicPartition(log.topic, log.partition))
     if not partitions:
         return None
-    producer = (request.transactional_id, first.producer_id, first.producer_epoch, partitions)
+    producer = (request.transactional_id, *producers.pop(), partitions)
     if call.version >= wire.FIRST_WITH_IMPLICIT_REGISTRATION:
         return call.broker.transactions.add_partitions_from_produce(*producer)
     understood = call.version >= FIRST_WITH_ABORTABLE
