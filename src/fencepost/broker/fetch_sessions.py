@@ -5,7 +5,7 @@ moved. When all slots are taken the least recently used session makes room; its 
 FETCH_SESSION_ID_NOT_FOUND and starts over. Epoch -1 asks for no session, or ends one.
 """
 
-import itertools
+import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.fetch import PartitionAnswer
 
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
-EPOCH_MAX = 2**31 - 1
+EPOCH_MAX = ID_MAX = 2**31 - 1
 
 Key = tuple[str | bytes, int]
 
@@ -58,11 +58,11 @@ class Session:
 
 
 class FetchSessions:
-    def __init__(self, slots: int, first_id: int = 1) -> None:
-        """`first_id` differs from run to run: a reader from before a restart must not get another reader's session."""
+    def __init__(self, slots: int, rng: random.Random | None = None) -> None:
+        """`rng` makes ids that nobody can guess: who has a session's id can end it, and see the names in it."""
         self._slots = slots
         self._sessions: OrderedDict[int, Session] = OrderedDict()
-        self._ids = itertools.count(first_id)
+        self._rng = rng or random.SystemRandom()
 
     def resolve(self, request: Any) -> tuple[list[Wanted], Session | None, bool]:
         """What to fetch, the session it belongs to, and whether the answer is incremental."""
@@ -86,11 +86,16 @@ class FetchSessions:
     def _open(self, wanted: list[Wanted]) -> Session:
         if len(self._sessions) >= self._slots:
             self._sessions.popitem(last=False)
-        session = Session(next(self._ids), epoch=1)
+        session = Session(self._unused_id(), epoch=1)
         for entry in wanted:
             session.partitions[entry.topic, entry.partition] = entry
         self._sessions[session.id] = session
         return session
+
+    def _unused_id(self) -> int:
+        while (chosen := self._rng.randint(1, ID_MAX)) in self._sessions:
+            pass
+        return chosen
 
 
 def _wanted(request: Any) -> Iterable[Wanted]:

@@ -81,9 +81,7 @@ class Node:
         self.node_id: int = settings.node_id
         self.handlers = handlers()
         self.progress = Progress()
-        self.fetch_sessions = FetchSessions(
-            settings.max_incremental_fetch_session_cache_slots, first_id=rng.randrange(1, 2**20)
-        )
+        self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, rng)
         self._users = users or {}
         self.listeners = listeners_of(settings, host, port)
         self.principal_rules = parse_rules(settings.ssl_principal_mapping_rules)

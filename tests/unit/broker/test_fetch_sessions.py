@@ -98,3 +98,11 @@ def test_the_final_epoch_ends_a_session_and_no_slots_mean_no_sessions():
     with pytest.raises(KafkaError):
         sessions.resolve(request(session.id, 1))
     assert FetchSessions(0).resolve(request(partitions=[(0, 0)]))[1] is None
+
+
+def test_who_has_a_session_cannot_tell_the_ids_of_others():
+    ids = [opened(FetchSessions(10)).id for _ in range(2)]
+    sessions = FetchSessions(10)
+    ids += [opened(sessions).id for _ in range(2)]
+    assert all(abs(one - other) > 1 for one in ids for other in ids if one is not other)
+    assert all(0 < each < 2**31 for each in ids)
