@@ -5,9 +5,9 @@ One too many is closed. One too soon waits for its turn before its first request
 
 from collections import Counter
 
+from fencepost.broker.security_settings import parse_overrides
 from fencepost.broker.settings import Settings
 from fencepost.clock import Clock
-from fencepost.errors import ConfigError
 
 #: New connections that may come at once before the rate holds them back: those of one second.
 BURST_MS = 1000
@@ -42,14 +42,3 @@ class ConnectionLimits:
         now_ms = self._clock.monotonic_ms()
         self._next_ms = max(self._next_ms, now_ms - BURST_MS) + (1000 / rate if rate else 1000)
         return max(0, int(self._next_ms - now_ms))
-
-
-def parse_overrides(text: str) -> dict[str, int]:
-    """`host:number,host:number`"""
-    found = {}
-    for word in filter(None, (each.strip() for each in text.split(","))):
-        host, colon, number = word.rpartition(":")
-        if not colon or not host or not number.isdecimal():
-            raise ConfigError(f"max.connections.per.ip.overrides: {word} is not host:number")
-        found[host.strip("[]")] = int(number)
-    return found

@@ -1,5 +1,6 @@
 """The broker's settings for listeners, TLS, logins and rights. Rows as in `settings_table`."""
 
+from fencepost.errors import ConfigError
 from fencepost.setting import INT_MAX, Change, Table, boolean, integer, long, optional_string, password, string, strings
 
 LIVE = Change.LIVE
@@ -61,3 +62,16 @@ class SecuritySettings(Table):
     max_connections_per_ip_overrides = string("", "Other limits, as host:number.", change=LIVE)
     max_connection_creation_rate = integer(
         INT_MAX, "New connections a second; more wait to be accepted.", low=0, change=LIVE)
+
+# fmt: on
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides`: host:number,host:number. Raises ConfigError."""
+    found = {}
+    for word in filter(None, (each.strip() for each in text.split(","))):
+        host, colon, number = word.rpartition(":")
+        if not colon or not host or not number.isdecimal():
+            raise ConfigError(f"max.connections.per.ip.overrides: {word} is not host:number")
+        found[host.strip("[]")] = int(number)
+    return found

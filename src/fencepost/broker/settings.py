@@ -11,7 +11,7 @@ import enum
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fencepost.broker.security_settings import SecuritySettings
+from fencepost.broker.security_settings import SecuritySettings, parse_overrides
 from fencepost.broker.settings_table import (
     ELSEWHERE,
     BrokerSettingsWithoutEffect,
@@ -174,6 +174,7 @@ class Settings(BrokerSettings):
             if setting.change is not Change.LIVE:
                 raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
             setting.parse(text)
+        parse_overrides(values.get("max.connections.per.ip.overrides") or "")  # else nobody could connect any more
 
     def set_dynamic(self, source: Source, values: Mapping[str, str | None]) -> None:
         """Replace everything altered in one place, and tell the listeners."""
@@ -261,6 +262,7 @@ class Settings(BrokerSettings):
             raise ConfigError(f"broker.id and node.id must be equal, but are {given['broker.id']} and {self.node_id}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError("group.min.session.timeout.ms must not exceed group.max.session.timeout.ms")
+        parse_overrides(self.max_connections_per_ip_overrides)
         self.check_topic({})
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencepost.broker.connection_limits import ConnectionLimits, parse_overrides
-from fencepost.broker.settings import Settings
+from fencepost.broker.connection_limits import ConnectionLimits
+from fencepost.broker.settings import Settings, Source
 from fencepost.clock import ManualClock
 from fencepost.errors import ConfigError
 
@@ -40,6 +40,9 @@ def test_too_many_new_ones_a_second_wait_for_their_turn() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a", "a:b", ":1"])
-def test_an_override_that_cannot_be_read_is_refused(wrong: str) -> None:
+def test_an_override_that_cannot_be_read_is_refused_before_it_can_refuse_everybody(wrong: str) -> None:
+    given = {"max.connections.per.ip.overrides": wrong}
     with pytest.raises(ConfigError, match="is not host:number"):
-        parse_overrides(wrong)
+        Settings.parse(given)
+    with pytest.raises(ConfigError, match="is not host:number"):
+        Settings().set_dynamic(Source.CLUSTER, given)
