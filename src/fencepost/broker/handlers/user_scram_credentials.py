@@ -1,5 +1,6 @@
 """The users of SCRAM, as `kafka-configs` keeps them. Passwords come salted; what is stored cannot be logged in with."""
 
+from collections import Counter
 from typing import Any
 
 from fencepost.broker.acl import Operation, Resource, refusal
@@ -24,10 +25,10 @@ def describe_user_scram_credentials(call: Call) -> Response:
     for (name, mechanism), credential in call.broker.topics.catalogue.credentials.items():
         info = {"mechanism": NUMBERS[mechanism], "iterations": credential.iterations}
         known.setdefault(name, []).append(info)
-    asked = [user.name for user in call.request.users or ()] or sorted(known)
+    asked = Counter(user.name for user in call.request.users or ()) or Counter(sorted(known))
     return {
         "error_code": ErrorCode.NONE,
-        "results": [_described(name, known, asked.count(name)) for name in dict.fromkeys(asked)],
+        "results": [_described(name, known, times) for name, times in asked.items()],
     }
 
 
