@@ -136,6 +136,13 @@ def from_file(url: str) -> tuple[str, float]:
     return token, expiry(token)
 
 
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """A redirection is an error: it would carry the secret to another address."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     url: str
@@ -163,7 +170,7 @@ class Endpoint:
         )
         asked_s = time.time()
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout_s, context=self.context) as answer:
+            with self._opener().open(request, timeout=self.timeout_s) as answer:
                 body = answer.read(MAX_ANSWER_BYTES)
         except urllib.error.HTTPError as error:
             why = _oauth_error(error.read(MAX_ANSWER_BYTES))
@@ -173,6 +180,9 @@ class Endpoint:
             reason = getattr(error, "reason", None) or error
             raise ConnectionLost(f"{self.url} cannot be reached: {reason}") from None
         return self._read(body, asked_s)
+
+    def _opener(self) -> urllib.request.OpenerDirector:
+        return urllib.request.build_opener(_StayHere, urllib.request.HTTPSHandler(context=self.context))
 
     def _read(self, body: bytes, asked_s: float) -> tuple[str, float]:
         try:

@@ -40,6 +40,7 @@ class Endpoint(HTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: list[tuple[int, object]] = []
         self.asked: list[tuple[str, dict[str, list[str]]]] = []
+        self.moved_to = ""
         self.url = f"http://127.0.0.1:{self.server_port}/token"
 
 
@@ -47,13 +48,18 @@ class _Handler(BaseHTTPRequestHandler):
     server: Endpoint
 
     def do_POST(self) -> None:
-        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
         identity = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
         self.server.asked.append((identity, form))
         status, body = self.server.answers[0] if len(self.server.answers) == 1 else self.server.answers.pop(0)
         self.send_response(status)
+        if self.server.moved_to:
+            self.send_header("Location", self.server.moved_to)
         self.end_headers()
         self.wfile.write(body if isinstance(body, bytes) else json.dumps(body).encode())
+
+    def do_GET(self) -> None:
+        self.do_POST()
 
     def log_message(self, *args: object) -> None:
         pass
@@ -112,6 +118,15 @@ def test_an_endpoint_that_gives_no_token_is_named_without_the_secret(
     with pytest.raises(ClientError, match=error) as caught:
         presented({TOKEN_ENDPOINT: endpoint.url, CLIENT + "id": "me", CLIENT + "secret": "hunter2"})
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_an_endpoint_that_has_moved_is_not_followed_with_the_secret(endpoint: Endpoint, status: int) -> None:
+    endpoint.answers = [(status, {}), (200, {"access_token": "abc"})]
+    endpoint.moved_to = endpoint.url + "/elsewhere"
+    with pytest.raises(ClientError, match=f"answered {status}"):
+        presented({TOKEN_ENDPOINT: endpoint.url, CLIENT + "id": "me", CLIENT + "secret": "s"})
+    assert len(endpoint.asked) == 1
 
 
 def test_an_endpoint_that_is_down_is_named() -> None:
