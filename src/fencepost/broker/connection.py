@@ -60,8 +60,7 @@ class Connection(asyncio.BufferedProtocol):
         self._yielding = False  # it is the turn of other connections
         self._reading = True
         self._closed = False
-        self._host = "unknown"
-        self._is_counted = False  # among those that are limited
+        self._is_counted = False  # here, among those that are limited
         self._patience: Handle | None = None  # while there is no login
 
     # -- the transport's side -----------------------------------------------------------------------------------------
@@ -69,40 +68,33 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._outbox = Outbox(self._transport, self._node.loop, self._go_on, self._hang_up)
-        too_many = self.refusal(self._transport)
-        self._session = self._node.session(f"/{self._host}", self._listener, self._logged_in)
-        if self._listener.protocol.uses_tls:
+        peer = self._transport.get_extra_info("peername")
+        host = peer[0] if peer else "unknown"
+        self._session = self._node.session(f"/{host}", self._listener, self._logged_in)
+        if self._listener.protocol.uses_tls:  # it was counted before its handshake
             self._session.known_by(self._transport.get_extra_info("peer_certificate"), self._node.principal_rules)
-        if too_many:
-            self._hang_up(too_many)
+        elif not self._is_admitted(host):
             return
         self._node.connected(self)
         if self._session.login is not None:
             self._patience = self._node.clock.call_later(LOGIN_MS, lambda: self._hang_up("no login came"))
+
+    def _is_admitted(self, host: str) -> bool:
+        """Whether there is room for it. It may have to wait for its turn."""
+        if too_many := self._node.limits.refusal(host):
+            self._hang_up(too_many)
+            return False
+        self._is_counted = True
         if delay_ms := self._node.limits.delay_ms():
             self._yielding = True
             self._pause()
             self._node.clock.call_later(delay_ms, self._next_turn)
-
-    def refusal(self, transport: asyncio.BaseTransport) -> str | None:
-        """Why there is no room for it. Asked when the socket is there: a TLS handshake counts from its beginning."""
-        if self._is_counted:
-            return None
-        peer = transport.get_extra_info("peername")
-        self._host = peer[0] if peer else "unknown"
-        too_many = self._node.limits.refusal(self._host)
-        self._is_counted = too_many is None
-        return too_many
-
-    def leave(self) -> None:
-        """It is no longer counted."""
-        if self._is_counted:
-            self._is_counted = False
-            self._node.limits.left(self._host)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        self.leave()
+        if self._is_counted:
+            self._node.limits.left(self._session.host[1:])
         self._node.disconnected(self)
         self._stop_waiting()
         if self._waiting is not None and self._waiting.abandon is not None:

@@ -10,6 +10,7 @@ import logging
 import ssl
 from typing import TYPE_CHECKING, Any, cast
 
+from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.clock import Clock, Handle
 from fencepost.security import tls
 
@@ -30,9 +31,13 @@ _scratch = memoryview(bytearray(256 * 1024))
 
 
 class Encryption(asyncio.BufferedProtocol):
-    def __init__(self, connection: "Connection", context: ssl.SSLContext, clock: Clock) -> None:
+    def __init__(
+        self, connection: "Connection", context: ssl.SSLContext, clock: Clock, limits: ConnectionLimits
+    ) -> None:
         self._connection = connection
         self._clock = clock
+        self._limits = limits
+        self._host: str | None = None  # of a client that counts
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._transport: asyncio.Transport
@@ -44,18 +49,28 @@ class Encryption(asyncio.BufferedProtocol):
     # -- the socket's side --------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client counts from here on: the handshake is what costs most."""
         self._transport = cast(asyncio.Transport, transport)
-        if too_many := self._connection.refusal(transport):
+        if too_many := self._limits.refusal(self._peer()):
             self._give_up(too_many)
             return
+        self._host = self._peer()
+        if delay_ms := self._limits.delay_ms():
+            self._transport.pause_reading()
+            self._patience = self._clock.call_later(delay_ms, self._begin)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._transport.resume_reading()
         self._patience = self._clock.call_later(HANDSHAKE_MS, lambda: self._give_up("no TLS handshake came"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._host is not None:
+            self._limits.left(self._host)
         if self._is_agreed:
             self._connection.connection_lost(exc)
-        else:
-            self._connection.leave()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return _scratch
@@ -132,9 +147,12 @@ class Encryption(asyncio.BufferedProtocol):
 
     def _give_up(self, reason: str) -> None:
         if not self._transport.is_closing():
-            peer = self._transport.get_extra_info("peername")
-            log.warning("closing the connection of /%s: %s", peer[0] if peer else "unknown", reason)
+            log.warning("closing the connection of /%s: %s", self._peer(), reason)
             self.abort()
+
+    def _peer(self) -> str:
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if peer else "unknown"
 
     # -- the connection's transport -----------------------------------------------------------------------------------
 

@@ -1,8 +1,14 @@
 """Connections: too many are refused, too many at once wait."""
 
+import asyncio
+import ssl
+from typing import Any, cast
+
 import pytest
 
+from fencepost.broker.connection import Connection
 from fencepost.broker.connection_limits import ConnectionLimits
+from fencepost.broker.encryption import Encryption
 from fencepost.broker.settings import Settings, Source
 from fencepost.clock import ManualClock
 from fencepost.errors import ConfigError
@@ -37,6 +43,63 @@ def test_too_many_new_ones_a_second_wait_for_their_turn() -> None:
     clock.advance(5_000)
     assert limited.delay_ms() == 0
     assert limits().delay_ms() == 0
+
+
+class Socket:
+    """What a client that connects and says nothing is to TLS."""
+
+    is_closed = False
+    is_paused = False
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.7", 4242)
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+def arrive(limited: ConnectionLimits, clock: ManualClock) -> tuple[Encryption, Socket]:
+    encryption = Encryption(cast(Connection, None), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), clock, limited)
+    socket = Socket()
+    encryption.connection_made(cast(asyncio.Transport, socket))
+    return encryption, socket
+
+
+def test_a_client_counts_before_its_tls_handshake() -> None:
+    limited = limits(max_connections_per_ip="1")
+    first, kept = arrive(limited, ManualClock())
+    second, refused = arrive(limited, ManualClock())
+    assert (kept.is_closed, refused.is_closed) == (False, True)
+    second.connection_lost(None)
+    assert limited.refusal("10.0.0.7")
+    first.connection_lost(None)
+    assert limited.refusal("10.0.0.7") is None
+
+
+def test_a_tls_handshake_waits_for_its_turn_and_has_its_time_from_then_on() -> None:
+    clock = ManualClock()
+    limited = ConnectionLimits(Settings.parse({"max.connection.creation.rate": "1"}), clock)
+    limited.delay_ms()
+    limited.delay_ms()
+    _, socket = arrive(limited, clock)
+    assert socket.is_paused
+    clock.advance(2_000)
+    assert not socket.is_paused
+    clock.advance(9_999)
+    assert not socket.is_closed
+    clock.advance(1)
+    assert socket.is_closed
 
 
 @pytest.mark.parametrize("wrong", ["a", "a:b", ":1"])
