@@ -17,6 +17,8 @@ from fencepost.errors import DataDirectoryLocked
 
 Buffer = bytes | bytearray | memoryview
 
+#: The mode of every file: records, and what is kept of passwords, are not for other users of the machine.
+OWNERS_ONLY = 0o600
 LOCK = ".lock"
 
 #: Where there is no fdatasync (macOS), fsync does a little more.
@@ -165,7 +167,7 @@ class SystemDisk:
         return DirectoryLock(directory)
 
     def open(self, path: str, *, create: bool = False) -> SystemFile:
-        return SystemFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+        return SystemFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), OWNERS_ONLY))
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)
@@ -228,7 +230,7 @@ class DirectoryLock:
     """
 
     def __init__(self, directory: str) -> None:
-        self._fd = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNERS_ONLY)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -247,7 +249,7 @@ class DirectoryLock:
 
 @contextmanager
 def _descriptor(path: str, flags: int) -> Iterator[int]:
-    fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, flags | os.O_CLOEXEC, OWNERS_ONLY)
     try:
         yield fd
     finally:

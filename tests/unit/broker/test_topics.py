@@ -333,3 +333,12 @@ def test_a_thousand_topics_open_quickly(world):
     world.restart()
     assert time.perf_counter() - started < 5
     assert len(world.topics.all()) == 1000
+
+
+def test_other_users_of_the_machine_can_read_no_file(world):
+    world.topics.create("shop", 1, {})
+    world.append("shop")
+    world.restart()
+    files = [path for path in world.directory.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".log" for path in files)
+    assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o600"}
