@@ -185,6 +185,12 @@ def test_a_handshake_that_is_cut_costs_nobody_anything(secured: Secured) -> None
     assert ask(secured.settings("SSL")) == 1
 
 
+def test_a_suite_of_tls_1_3_that_is_not_listed_is_refused(make_secured: Callable[..., Secured]) -> None:
+    secured = make_secured(ssl_cipher_suites="TLS_AES_128_GCM_SHA256")  # OpenSSL prefers TLS_AES_256_GCM_SHA384
+    with pytest.raises(BootstrapFailed):
+        ask(secured.settings("SSL"))
+
+
 def test_certificates_are_replaced_while_the_broker_runs(make_secured: Callable[..., Secured]) -> None:
     secured = make_secured()
     assert ask(secured.settings("SSL")) == 1

@@ -8,6 +8,7 @@ the client does not read, at most `UNSENT_BYTES` are encrypted ahead of it.
 import asyncio
 import logging
 import ssl
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.connection_limits import ConnectionLimits
@@ -32,9 +33,16 @@ _scratch = memoryview(bytearray(256 * 1024))
 
 class Encryption(asyncio.BufferedProtocol):
     def __init__(
-        self, connection: "Connection", context: ssl.SSLContext, clock: Clock, limits: ConnectionLimits
+        self,
+        connection: "Connection",
+        context: ssl.SSLContext,
+        suites: Sequence[str],
+        clock: Clock,
+        limits: ConnectionLimits,
     ) -> None:
+        """`suites` are `ssl.cipher.suites`: of TLS 1.3 the context cannot refuse any."""
         self._connection = connection
+        self._suites = suites
         self._clock = clock
         self._limits = limits
         self._host: str | None = None  # of a client that counts
@@ -95,6 +103,9 @@ class Encryption(asyncio.BufferedProtocol):
             self._give_up(_handshake_failure(error))
             return False
         self._send_encrypted()
+        if wrong := tls.check_suite(self._tls, self._suites):
+            self._give_up(wrong)
+            return False
         self._stop_waiting()
         self._is_agreed = True
         self._connection.connection_made(cast(asyncio.BaseTransport, self))

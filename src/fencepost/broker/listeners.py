@@ -107,6 +107,7 @@ class Certificates:
         """Raises ConfigError if the broker cannot show a certificate."""
         self._settings = settings
         self._listener = listener
+        self.suites: tuple[str, ...] = settings.for_listener(listener, "ssl.cipher.suites")
         self._stamps = self._look()
         self._context = self._make()
 
@@ -135,6 +136,6 @@ class Certificates:
             stores.trust_of(value),
             identity,
             self._settings.for_listener(listener, "ssl.enabled.protocols"),
-            self._settings.for_listener(listener, "ssl.cipher.suites"),
+            self.suites,
             value("ssl.client.auth"),
         )

@@ -173,7 +173,8 @@ class Node:
         connection = self.accept(listener)
         if not listener.protocol.uses_tls:
             return connection
-        return Encryption(connection, self._certificates[listener.name].context(), self.clock, self.limits)
+        certificates = self._certificates[listener.name]
+        return Encryption(connection, certificates.context(), certificates.suites, self.clock, self.limits)
 
     async def stop(self) -> None:
         """Refuse new work, close the connections, close the logs. The next start then has nothing to recover."""

@@ -63,6 +63,8 @@ def _configure(
             context.set_ciphers(":".join(named))
         except ssl.SSLError:
             raise ConfigError(f"ssl.cipher.suites: OpenSSL knows none of {', '.join(suites)}") from None
+        if len(named) == len(suites):  # none of TLS 1.3
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
     elif suites:  # of TLS 1.3 only
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     if trust is not None:

@@ -70,7 +70,7 @@ class Socket:
 
 
 def arrive(limited: ConnectionLimits, clock: ManualClock) -> tuple[Encryption, Socket]:
-    encryption = Encryption(cast(Connection, None), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), clock, limited)
+    encryption = Encryption(cast(Connection, None), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), (), clock, limited)
     socket = Socket()
     encryption.connection_made(cast(asyncio.Transport, socket))
     return encryption, socket

@@ -150,6 +150,8 @@ def test_cipher_suites_have_javas_names(authority: Authority, broker: Certified)
     assert one.cipher()[0] == "ECDHE-ECDSA-CHACHA20-POLY1305"  # type: ignore[index]
     assert tls.check_suite(one, [suite]) is None
     assert "agreed on ECDHE-ECDSA-CHACHA20-POLY1305" in str(tls.check_suite(one, ["TLS_AES_128_GCM_SHA256"]))
+    older = client(ssl_truststore_certificates=trust, ssl_cipher_suites=suite)  # what is not listed is not agreed on
+    assert handshake(older, server(broker))[0].version() == "TLSv1.2"
     newest = client(ssl_truststore_certificates=trust, ssl_cipher_suites="TLS_AES_256_GCM_SHA384")
     one, _ = handshake(newest, server(broker))
     assert (one.version(), tls.check_suite(one, ["TLS_AES_256_GCM_SHA384"])) == ("TLSv1.3", None)
