@@ -17,12 +17,14 @@ def delete_records(call: Call) -> Response:
         {"name": topic.name, "partitions": [_delete(call, topic.name, wanted) for wanted in topic.partitions]}
         for topic in call.request.topics
     ]
+    deleted = [each for topic in topics for each in topic["partitions"] if each["error_code"] is ErrorCode.NONE]
+    if not deleted:  # a client that may delete nothing must not keep the disk busy
+        return {"topics": topics}
     try:
         call.broker.topics.checkpoint()
     except KafkaError as error:
-        for partition in (partition for topic in topics for partition in topic["partitions"]):
-            if partition["error_code"] is ErrorCode.NONE:
-                partition |= {"low_watermark": -1, "error_code": error.code}
+        for partition in deleted:
+            partition |= {"low_watermark": -1, "error_code": error.code}
     return {"topics": topics}
 
 

@@ -270,3 +270,8 @@ def test_records_that_cannot_be_deleted_are_refused(world):
     assert delete_records(world, "nope", 0, 0) == (-1, 3)
     assert delete_records(world, "__consumer_offsets", 0, 0) == (-1, 17)
     assert delete_records(world, "table", 0, 0) == (-1, 44)
+
+
+def test_a_request_that_deletes_no_record_does_not_touch_the_disk(world, monkeypatch):
+    monkeypatch.setattr(world.topics, "checkpoint", lambda: pytest.fail("the disk was written"))
+    assert delete_records(world, "nowhere", 0, 1) == (-1, 3)
