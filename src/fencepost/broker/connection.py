@@ -72,7 +72,10 @@ class Connection(asyncio.BufferedProtocol):
         host = peer[0] if peer else "unknown"
         self._session = self._node.session(f"/{host}", self._listener, self._logged_in)
         if self._listener.protocol.uses_tls:  # it was counted before its handshake
-            self._session.known_by(self._transport.get_extra_info("peer_certificate"), self._node.principal_rules)
+            certificate = self._transport.get_extra_info("peer_certificate")
+            if not self._session.known_by(certificate, self._node.principal_rules):
+                self._hang_up("no rule of ssl.principal.mapping.rules fits its certificate")
+                return
         elif not self._is_admitted(host):
             return
         self._node.connected(self)

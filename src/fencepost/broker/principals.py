@@ -110,11 +110,12 @@ def _python_template(found: "re.Match[str]") -> str:
     return f"\\g<{group}>" if group is not None else plain.replace("\\", r"\\")
 
 
-def by_certificate(certificate: Mapping[str, Any] | None, rules: Sequence[Rule]) -> Principal:
+def by_certificate(certificate: Mapping[str, Any] | None, rules: Sequence[Rule]) -> Principal | None:
+    """None for a client that no rule has a name for: it is not let in, as in Kafka."""
     if not certificate:
         return ANONYMOUS
     name = distinguished_name(certificate)
     for rule in rules:
         if (mapped := rule.apply(name)) is not None:
             return user(mapped)
-    return user(name) if not rules else ANONYMOUS
+    return user(name) if not rules else None

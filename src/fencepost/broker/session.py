@@ -26,10 +26,11 @@ class Session:
         self.login = login  #: None where no login is asked for
         self.principal: Principal | None = None if login is not None else ANONYMOUS
 
-    def known_by(self, certificate: Mapping[str, Any] | None, rules: Sequence[Rule]) -> None:
-        """The client showed this certificate. Where a login is asked for as well, that decides."""
+    def known_by(self, certificate: Mapping[str, Any] | None, rules: Sequence[Rule]) -> bool:
+        """Whether a client that showed this certificate is let in. Where a login is asked for as well, that decides."""
         if self.login is None:
             self.principal = by_certificate(certificate, rules)
+        return self.login is not None or self.principal is not None
 
     def known(self, principal: Principal) -> None:
         """The client has logged in, or renewed its login."""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.dispatch import Handler, OnDisconnect, Waiting
 from fencepost.broker.listeners import Listener
 from fencepost.broker.logins import Login
-from fencepost.broker.principals import user
+from fencepost.broker.principals import parse_rules, user
 from fencepost.broker.session import Session
 from fencepost.broker.settings import Settings
 from fencepost.clock import ManualClock
@@ -117,6 +118,19 @@ def connect(function=None, raw=None, *, max_request_bytes=10**6, listener=LISTEN
     connection.connection_made(transport)
     _open.append((connection, transport))
     return connection, transport
+
+
+@pytest.mark.parametrize(("rules", "is_let_in"), [("RULE:^CN=(.*)$/$1/", True), ("RULE:^CN=bob$/bob/", False)])
+def test_a_client_whose_certificate_no_rule_fits_is_not_let_in(rules, is_let_in):
+    node = Node(1000)
+    node.principal_rules = parse_rules(rules)
+    connection, transport = Connection(node, {}, replace(LISTENER, protocol=Protocol.SSL)), Transport()
+    shown = {"peer_certificate": {"subject": ((("commonName", "alice"),),)}}
+    known = transport.get_extra_info
+    transport.get_extra_info = lambda name: shown.get(name) or known(name)
+    connection.connection_made(transport)
+    _open.append((connection, transport))
+    assert transport.aborted is not is_let_in
 
 
 def request(correlation_id, *, key=12, version=0, group="g"):

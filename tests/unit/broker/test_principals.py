@@ -46,7 +46,7 @@ def test_nobody_is_known_without_a_certificate(certificate: dict[str, Any] | Non
 
 
 def test_nobody_is_known_by_a_certificate_that_no_rule_fits() -> None:
-    assert by_certificate(CERTIFICATE, parse_rules("RULE:^CN=bob$/bob/")) == ANONYMOUS
+    assert by_certificate(CERTIFICATE, parse_rules("RULE:^CN=bob$/bob/")) is None
 
 
 @pytest.mark.parametrize("rules", ["RULE:(/x/", "RULE:a/$1/", "NONSENSE", "RULE:a/b"])
