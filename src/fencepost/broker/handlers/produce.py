@@ -42,7 +42,7 @@ def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
     request = wire.decode_request(call.version, frame, body)
     if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
         return _answer(call, request, wire.error_results(request, ErrorCode.INVALID_REQUIRED_ACKS))
-    transactional = [data for data in request.partitions if _is_transactional(data[2])]
+    transactional = _transactional(request)
     if transactional:
         try:
             registered = _join_transaction(call, request, transactional)
@@ -54,10 +54,17 @@ def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
     return _append_all(call, request)
 
 
+def _transactional(request: ProduceRequest) -> list[PartitionData]:
+    return [data for data in request.partitions if _is_transactional(data[2])]
+
+
 async def _append_when_registered(call: Call, frame: bytearray, body: int, registered: Any) -> RawAnswer:
     request = wire.decode_request(call.version, memoryview(frame), body)
     try:
-        await registered
+        while registered is not None:
+            await registered
+            # Meanwhile a topic may have been made, or a right granted: then there is one partition more.
+            registered = _join_transaction(call, request, _transactional(request))
     except KafkaError as error:
         return _answer(call, request, wire.error_results(request, error.code, error.message or None))
     return _append_all(call, request)

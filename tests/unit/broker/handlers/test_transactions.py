@@ -8,14 +8,19 @@ from typing import Any
 
 import pytest
 
-from fencepost.broker.dispatch import handlers
+from fencepost.broker.dispatch import Call, Waiting, handlers
+from fencepost.broker.session import Session
+from fencepost.client.raw import produce_fields
 from fencepost.coordinator.txn.decide import Producer
 from fencepost.errors import ErrorCode
+from fencepost.wire import messages
+from fencepost.wire.records import Record, encode_batch
+from fencepost.wire.terms import TopicPartition
 from tests.fakes import requests
-from tests.unit.coordinator.machine import write
+from tests.unit.coordinator.machine import settle, write
 from tests.unit.coordinator.txn.rig import COMMIT, ID, P0, P1, V1, Rig
 
-INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS = 22, 24, 25, 26, 27
+PRODUCE, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, WRITE_MARKERS = 0, 22, 24, 25, 26, 27
 DESCRIBE_PRODUCERS, DESCRIBE, LIST = 61, 65, 66
 NOBODY = Producer(-1, -1)
 Send = Callable[..., Awaitable[Any]]
@@ -228,3 +233,23 @@ async def test_a_batched_request_serves_its_transactions_side_by_side(rig: Rig, 
     assert [result.transactional_id for result in answer.results_by_transaction] == ["a", "b", "c"]
     for name, producer in producers.items():
         await rig.coordinator.end(name, producer, COMMIT, V1)
+
+
+async def test_produce_writes_to_a_topic_that_came_while_it_registered_others_only_within_the_transaction(rig: Rig):
+    producer, late = await rig.init(), TopicPartition("late", 0)
+    record = encode_batch(
+        [Record(b"k", b"v", rig.clock.now_ms())], producer_id=producer.producer_id, producer_epoch=producer.epoch,
+        base_sequence=0, transactional=True,
+    )  # fmt: skip
+    frame = messages.api(PRODUCE).request.encode(12, produce_fields({P0: record, late: record}, ID))
+    broker = SimpleNamespace(topics=rig.machine.topics, transactions=rig.coordinator, authorizer=None)
+    call = Call(broker, PRODUCE, 12, 1, None, Session("/127.0.0.1", requests.LISTENER, None))  # type: ignore[arg-type]
+    produce = handlers()[PRODUCE].raw
+    assert produce is not None
+    answer = produce(call, memoryview(bytearray(frame)), 0)
+    assert isinstance(answer, Waiting) and not answer.done
+    rig.machine.topics.create(late.topic, 1, {})
+    await settle()
+    assert answer.done
+    assert rig.machine.log(*late).log_end_offset == 1
+    assert rig.state().partitions == {P0, late}
