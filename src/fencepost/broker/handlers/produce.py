@@ -44,13 +44,14 @@ def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
         return _answer(call, request, wire.error_results(request, ErrorCode.INVALID_REQUIRED_ACKS))
     transactional = _transactional(request)
     if transactional:
+        partitions = _writable(call, transactional)
         try:
-            registered = _join_transaction(call, request, transactional)
+            registered = _join_transaction(call, request, transactional, partitions)
         except KafkaError as error:
             return _answer(call, request, wire.error_results(request, error.code, error.message or None))
         if registered is not None:
             # The frame is in a buffer that the next read overwrites.
-            return Waiting.on(_append_when_registered(call, bytearray(frame), body, registered))
+            return Waiting.on(_append_when_registered(call, bytearray(frame), body, registered, partitions))
     return _append_all(call, request)
 
 
@@ -58,13 +59,19 @@ def _transactional(request: ProduceRequest) -> list[PartitionData]:
     return [data for data in request.partitions if _is_transactional(data[2])]
 
 
-async def _append_when_registered(call: Call, frame: bytearray, body: int, registered: Any) -> RawAnswer:
+async def _append_when_registered(
+    call: Call, frame: bytearray, body: int, registered: Any, partitions: set[TopicPartition]
+) -> RawAnswer:
     request = wire.decode_request(call.version, memoryview(frame), body)
+    transactional = _transactional(request)
     try:
-        while registered is not None:
-            await registered
-            # Meanwhile a topic may have been made, or a right granted: then there is one partition more.
-            registered = _join_transaction(call, request, _transactional(request))
+        await registered
+        # Meanwhile a topic may have been made, or a right granted: then there is one partition more.
+        while not (found := _writable(call, transactional)) <= partitions:
+            partitions = found
+            registered = _join_transaction(call, request, transactional, partitions)
+            if registered is not None:
+                await registered
     except KafkaError as error:
         return _answer(call, request, wire.error_results(request, error.code, error.message or None))
     return _append_all(call, request)
@@ -171,7 +178,22 @@ def _producer(records: memoryview | None) -> tuple[int, int]:
     return header.producer_id, header.producer_epoch
 
 
-def _join_transaction(call: Call, request: ProduceRequest, transactional: list[PartitionData]) -> Any:
+def _writable(call: Call, transactional: list[PartitionData]) -> set[TopicPartition]:
+    """The partitions that exist and that this client may write to."""
+    topics = call.broker.topics
+    found = set()
+    for topic, partition, _ in transactional:
+        log = topics.log_by_id(topic, partition) if isinstance(topic, bytes) else topics.log(topic, partition)
+        if log is None or log.topic in INTERNAL_TOPICS:
+            continue
+        if may_topic(call, Operation.WRITE, log.topic, quietly=True):
+            found.add(TopicPartition(log.topic, log.partition))
+    return found
+
+
+def _join_transaction(
+    call: Call, request: ProduceRequest, transactional: list[PartitionData], partitions: set[TopicPartition]
+) -> Any:
     """Verify or register the partitions. None if that is done, else what to await."""
     if request.transactional_id is None:
         # As in Kafka: nobody is authorized for a missing id.
@@ -185,14 +207,6 @@ def _join_transaction(call: Call, request: ProduceRequest, transactional: list[P
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
         )
-    topics = call.broker.topics
-    partitions = []
-    for topic, partition, _ in transactional:
-        log = topics.log_by_id(topic, partition) if isinstance(topic, bytes) else topics.log(topic, partition)
-        if log is None or log.topic in INTERNAL_TOPICS:
-            continue
-        if may_topic(call, Operation.WRITE, log.topic, quietly=True):
-            partitions.append(TopicPartition(log.topic, log.partition))
     if not partitions:
         return None
     producer = (request.transactional_id, *producers.pop(), partitions)
