@@ -13,8 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from fencepost.broker import principals
 from fencepost.broker.connection import Connection
+from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.encryption import Encryption
 from fencepost.broker.logins import LoginRefused
+from fencepost.broker.settings import Settings
 from fencepost.broker.tokens import Expected, SignedTokens
 from fencepost.clock import ManualClock
 from fencepost.errors import ConfigError, Malformed
@@ -136,7 +138,8 @@ def _resolve(data: bytes) -> None:
 
 def _map_name(data: bytes) -> None:
     rules = principals.parse_rules(data.decode("utf-8", "replace"))
-    if not isinstance(principals.by_certificate(NAME, rules).name, str):
+    found = principals.by_certificate(NAME, rules)
+    if found is not None and not isinstance(found.name, str):
         raise Wrong("a name is no text")
 
 
@@ -154,11 +157,11 @@ class Outside:
 
     is_closed = False
 
-    def refusal(self, transport: object) -> None: ...
-
     def get_extra_info(self, name: str) -> None: ...
 
     def write(self, data: bytes) -> None: ...
+
+    def resume_reading(self) -> None: ...
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -181,7 +184,9 @@ def _context() -> ssl.SSLContext:
 
 def _shake_hands(data: bytes) -> None:
     outside = Outside()
-    protocol = Encryption(cast(Connection, outside), _context(), ManualClock())
+    clock = ManualClock()
+    limits = ConnectionLimits(Settings.parse({}), clock)
+    protocol = Encryption(cast(Connection, outside), _context(), (), clock, limits)
     protocol.connection_made(cast(Any, outside))
     buffer = protocol.get_buffer(-1)
     buffer[: len(data)] = data

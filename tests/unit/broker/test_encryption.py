@@ -7,7 +7,9 @@ from typing import Any, cast
 import pytest
 
 from fencepost.broker.connection import Connection
+from fencepost.broker.connection_limits import ConnectionLimits
 from fencepost.broker.encryption import HANDSHAKE_MS, Encryption
+from fencepost.broker.settings import Settings
 from fencepost.clock import ManualClock
 from fencepost.security import tls
 from fencepost.security.authority import Authority
@@ -48,27 +50,17 @@ class Transport:
 class Inner:
     """The connection inside: keeps what is decrypted for it."""
 
-    def __init__(self, refusal: str | None = None) -> None:
+    def __init__(self) -> None:
         self.received = bytearray()
         self.is_made = self.is_lost = False
-        self.counted = 0
         self.updates = 0
-        self._refusal = refusal
         self._buffer = bytearray(65536)
-
-    def refusal(self, transport: object) -> str | None:
-        self.counted += self._refusal is None
-        return self._refusal
-
-    def leave(self) -> None:
-        self.counted -= 1
 
     def connection_made(self, transport: object) -> None:
         self.is_made = True
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_lost = True
-        self.leave()
 
     def get_buffer(self, hint: int) -> memoryview:
         return memoryview(self._buffer)
@@ -83,7 +75,8 @@ class Broker:
 
     def __init__(self, context: ssl.SSLContext, inner: Inner | None = None) -> None:
         self.clock, self.transport, self.inner = ManualClock(), Transport(), inner or Inner()
-        self.protocol = Encryption(cast(Connection, self.inner), context, self.clock)
+        self.limits = ConnectionLimits(Settings.parse({"max.connections": "1"}), self.clock)
+        self.protocol = Encryption(cast(Connection, self.inner), context, (), self.clock, self.limits)
         self.protocol.connection_made(cast(Any, self.transport))
 
     def feed(self, data: bytes) -> None:
@@ -183,7 +176,7 @@ def test_a_handshake_that_is_cut_at_any_byte_leaves_nothing(
             assert not broker.inner.is_made
             assert not broker.transport.is_closed
             broker.protocol.connection_lost(None)
-            assert broker.inner.counted == 0
+            assert broker.limits.refusal("the next") is None
 
 
 def test_a_handshake_that_takes_for_ever_is_ended(
@@ -197,16 +190,6 @@ def test_a_handshake_that_takes_for_ever_is_ended(
             break
     assert broker.clock.now_ms() - ManualClock().now_ms() == HANDSHAKE_MS
     assert "no TLS handshake came" in caplog.text
-
-
-def test_a_handshake_counts_among_the_connections_from_its_beginning(
-    context: ssl.SSLContext, caplog: pytest.LogCaptureFixture
-) -> None:
-    broker = Broker(context)
-    assert broker.inner.counted == 1
-    refused = Broker(context, Inner("too many connections (max.connections)"))
-    assert refused.transport.is_closed
-    assert "too many connections" in caplog.text
 
 
 @pytest.mark.parametrize(
