@@ -368,4 +368,6 @@ def _allocate(size: int) -> memoryview:
 
 def _reason(error: OSError) -> str:
     """What the system says, without errno and Python's class names around it."""
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return "the broker hung up"
     return str(error.strerror or error) or type(error).__name__
