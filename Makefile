@@ -5,7 +5,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-JOBS   ?= 2
+# One more than the cores that the tests are meant for: some of them wait.
+JOBS   ?= 3
 # More arguments for pytest, for instance: make test ARGS="-k compaction -x"
 ARGS   ?=
 
