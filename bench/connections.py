@@ -50,8 +50,9 @@ def row(protocol: str, results: dict[str, list[dict[str, float]]], measured: str
 
 def main() -> None:
     parser = shared.parser(__doc__)
-    secured = [protocol for protocol in Protocol if protocol is not Protocol.PLAINTEXT]
-    parser.add_argument("--protocols", nargs="+", type=Protocol, choices=secured, default=secured, metavar="PROTOCOL")
+    parser.add_argument(
+        "--protocols", nargs="+", type=Protocol, choices=shared.SECURED, default=shared.SECURED, metavar="PROTOCOL"
+    )
     parser.add_argument("--connections", type=int, default=300, help="in a run, one after the other and again at once")
     options = shared.parse(parser)
     report = Report("connections", "New connections", environment())

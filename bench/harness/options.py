@@ -10,6 +10,8 @@ from fencepost.security.names import Protocol
 #: The most of each that a quick run takes.
 QUICK = {"records": 200_000, "commits": 10}
 
+SECURED = [protocol for protocol in Protocol if protocol is not Protocol.PLAINTEXT]
+
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     # Told to end, a bench takes its brokers with it.
@@ -40,13 +42,12 @@ def parse(made: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def add_security(made: argparse.ArgumentParser) -> None:
-    secured = [protocol for protocol in Protocol if protocol is not Protocol.PLAINTEXT]
     made.add_argument(
         "--security",
         type=Protocol,
-        choices=secured,
+        choices=SECURED,
         metavar="PROTOCOL",
-        help=f"both brokers and all clients with {', '.join(secured)}; default: plaintext",
+        help=f"both brokers and all clients with {', '.join(SECURED)}; default: plaintext",
     )
 
 

@@ -14,11 +14,10 @@ from fencepost.broker.settings import Settings
 from fencepost.errors import ConfigError
 from fencepost.security import stores, tls
 from fencepost.security.names import PROTOCOLS, Protocol
-from fencepost.wire.terms import Address
+from fencepost.wire.terms import EVERYWHERE, Address
 
 log = logging.getLogger("fencepost.tls")
 
-EVERYWHERE = ("0.0.0.0", "::", "")
 MAX_PORT = 65_535
 
 

@@ -15,14 +15,13 @@ from pathlib import Path
 from fencepost.security import jaas
 from fencepost.security.names import Protocol
 from fencepost.security.settings import ClientSecurity
-from fencepost.wire.terms import Address
+from fencepost.wire.terms import EVERYWHERE, Address
 
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 MECHANISM = "SCRAM-SHA-512"
 USER = "fencepost"
 #: What a broker's certificate is for, beside this machine's name and the address that it listens on.
 HOSTS = ("localhost", "127.0.0.1", "::1")
-EVERYWHERE = ("0.0.0.0", "::", "")
 
 AUTHORITY, BROKER, CLIENT, LOGIN = "authority.pem", "broker.pem", "client.pem", "user.json"
 

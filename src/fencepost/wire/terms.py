@@ -7,6 +7,8 @@ from typing import NamedTuple
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+#: Hosts that mean all addresses of a machine: one can listen there, and not connect.
+EVERYWHERE = ("0.0.0.0", "::", "")
 
 
 class Address(NamedTuple):

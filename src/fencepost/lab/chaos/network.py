@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from fencepost.errors import FencepostError, Malformed
-from fencepost.lab.chaos.passage import HOST, Passage
+from fencepost.lab.chaos.passage import Passage
+from fencepost.lab.kit.servers import HOST
 from fencepost.security.settings import ClientSecurity
 from fencepost.wire import frame, messages
 from fencepost.wire.terms import Address

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
 
+from fencepost.lab.kit.servers import HOST
 from fencepost.security import stores, tls
 from fencepost.security.names import TLS_VERSIONS, Protocol
 from fencepost.security.quick import AUTHORITY, BROKER, prepare
 from fencepost.security.settings import ClientSecurity
 
-HOST = "127.0.0.1"
 #: Settings that are between the proxy and the broker.
 FOR_BROKER = ("ssl.truststore.", "ssl.keystore.", "ssl.key.", "ssl.cipher.", "ssl.endpoint.")
 
