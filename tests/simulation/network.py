@@ -180,8 +180,12 @@ class Wire:
         self._link.answer(bytes(data))
         return len(data)
 
-    def fileno(self) -> int:
-        raise AssertionError("a simulated connection is never full")
+    def room(self) -> int:
+        return 1 << 30
+
+    def call_when_free(self, call: Callable[[], None] | None, /) -> None:
+        if call is not None:
+            raise AssertionError("a simulated connection is never full")
 
     def detach(self) -> int:
         return -1

@@ -2,16 +2,21 @@
 
 To the event loop this is the protocol of the socket, to the connection it is its transport. The connection begins once
 the handshake is done. Memory is bounded: while the connection does not read, nothing is read from the socket, and while
-the client does not read, at most `UNSENT_BYTES` are encrypted ahead of it.
+the client does not read, at most `CHUNK_BYTES` are encrypted ahead of it.
+
+What is encrypted goes straight to the socket. What the socket does not take goes to the event loop's transport, which
+sends it when it can, also after `close`. Invariant: while the transport holds anything, nothing passes it by.
 """
 
 import asyncio
 import logging
+import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from fencepost.broker.connection_limits import ConnectionLimits
+from fencepost.broker.outbox import own_socket
 from fencepost.clock import Clock, Handle
 from fencepost.security import tls
 
@@ -24,9 +29,8 @@ log = logging.getLogger("fencepost.connection")
 HANDSHAKE_MS = 10_000
 #: How long a client that is let go has to take the last bytes.
 GOODBYE_MS = 5_000
-UNSENT_BYTES = 256 * 1024
-#: What is encrypted at once.
-CHUNK_BYTES = 128 * 1024
+#: What is encrypted at once: little enough for the processor's cache, enough for few calls.
+CHUNK_BYTES = 256 * 1024
 
 _scratch = memoryview(bytearray(256 * 1024))
 
@@ -49,6 +53,9 @@ class Encryption(asyncio.BufferedProtocol):
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._transport: asyncio.Transport
+        self._socket: socket.socket | None = None
+        self._is_full = False  # the transport holds what the socket did not take
+        self._when_free: Callable[[], None] | None = None
         self._patience: Handle | None = None
         self._is_agreed = False
         self._is_paused = False
@@ -59,6 +66,9 @@ class Encryption(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client counts from here on: the handshake is what costs most."""
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)  # `pause_writing` as soon as it holds anything
+        if (shared := transport.get_extra_info("socket")) is not None:
+            self._socket = own_socket(shared)
         if too_many := self._limits.refusal(self._peer()):
             self._give_up(too_many)
             return
@@ -79,6 +89,17 @@ class Encryption(asyncio.BufferedProtocol):
             self._limits.left(self._host)
         if self._is_agreed:
             self._connection.connection_lost(exc)
+        if self._socket is not None:
+            self._socket.detach()
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        call, self._when_free = self._when_free, None
+        if call is not None:
+            call()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return _scratch
@@ -147,9 +168,22 @@ class Encryption(asyncio.BufferedProtocol):
             self.close()
         return may_have_more
 
-    def _send_encrypted(self) -> None:
-        if self._outgoing.pending and not self._transport.is_closing():
-            self._transport.write(self._outgoing.read())
+    def _send_encrypted(self, flags: int = 0) -> None:
+        if not self._outgoing.pending or self._transport.is_closing():
+            return
+        data = self._outgoing.read()
+        sent = self._send_now(data, flags)
+        if sent < len(data):
+            self._transport.write(memoryview(data)[sent:])
+
+    def _send_now(self, data: bytes, flags: int) -> int:
+        """How much the socket took. If it failed, so will the transport, which then ends the connection."""
+        if self._is_full or self._socket is None:
+            return 0
+        try:
+            return self._socket.send(data, flags)
+        except OSError:
+            return 0
 
     def _stop_waiting(self) -> None:
         if self._patience is not None:
@@ -201,16 +235,21 @@ class Encryption(asyncio.BufferedProtocol):
 
     # -- the connection's way out -------------------------------------------------------------------------------------
 
-    def send(self, data: Any, flags: int = 0) -> int:
-        """How much of `data` was taken; BlockingIOError while too much waits for the client."""
-        if self._transport.get_write_buffer_size() > UNSENT_BYTES:
+    def room(self) -> int:
+        """How much `send` takes; BlockingIOError while something waits for the client."""
+        if self._is_full:
             raise BlockingIOError
-        taken = self._tls.write(memoryview(data)[:CHUNK_BYTES])
-        self._send_encrypted()
+        return CHUNK_BYTES
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """How much of `data` was taken; BlockingIOError while something waits for the client."""
+        taken = self._tls.write(memoryview(data)[: self.room()])
+        self._send_encrypted(flags)
         return taken
 
-    def fileno(self) -> int:
-        return int(self._transport.get_extra_info("socket").fileno())
+    def call_when_free(self, call: Callable[[], None] | None) -> None:
+        """Call once, when there is room again. None calls nobody."""
+        self._when_free = call
 
     def detach(self) -> int:
         return -1

@@ -14,12 +14,26 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from fencepost.log.slices import FileSlice
 
 #: How much goes out of a file before other connections get their turn.
 TURN_BYTES = 4 * 1024 * 1024
+
+
+class Outlet(Protocol):
+    """What takes bytes in place of a socket: TLS, or a simulation."""
+
+    def room(self) -> int:
+        """How much `send` takes; BlockingIOError when it is full."""
+
+    def send(self, data: Any, flags: int = 0, /) -> int: ...
+
+    def call_when_free(self, call: Callable[[], None] | None, /) -> None:
+        """Call once, when it is not full any more. None calls nobody."""
+
+    def detach(self) -> int: ...
 
 
 class Outbox:
@@ -28,9 +42,10 @@ class Outbox:
         "_drained",
         "_gathered",
         "_is_broken",
+        "_is_full",
         "_loop",
+        "_out",
         "_position",
-        "_socket",
         "_transport",
         "_watched",
         "unsent",
@@ -44,7 +59,7 @@ class Outbox:
         broken: Callable[[str, int], None],
     ) -> None:
         """`drained` is called when a full socket has taken everything. `broken` is called when the socket fails for
-        good, with the reason and the level to log it at. A simulated transport has an `outlet` instead of a socket."""
+        good, with the reason and the level to log it at. A transport may have an `Outlet` instead of a socket."""
         self._transport = transport
         self._loop = loop
         self._drained = drained
@@ -54,8 +69,10 @@ class Outbox:
         self.unsent: deque[bytearray | memoryview | FileSlice] = deque()
         self._position = 0  # if the first part is a slice, how much of it is sent
         self._is_broken = False
-        self._watched = -1  # the descriptor that the loop watches while the socket is full
-        self._socket: socket.socket = transport.get_extra_info("outlet") or _own(transport.get_extra_info("socket"))
+        self._is_full = False  # `_pump` is called when there is room
+        self._watched = -1  # the descriptor that the loop watches meanwhile
+        outlet: Outlet | None = transport.get_extra_info("outlet")
+        self._out: socket.socket | Outlet = outlet or own_socket(transport.get_extra_info("socket"))
 
     def add(self, parts: Iterable[Any]) -> int:
         """Put an answer in line. Its bytes leave with the next `flush`, at the latest. Returns how many wait for it."""
@@ -69,7 +86,7 @@ class Outbox:
 
     def flush(self) -> None:
         """Send what the socket takes."""
-        if self._watched >= 0 or self._is_broken:
+        if self._is_full or self._is_broken:
             return  # the loop will call, or the client is gone
         if not self.unsent:
             if not self._gathered:
@@ -86,7 +103,7 @@ class Outbox:
         self._stop_watching()
         self.unsent.clear()
         self._gathered = bytearray()
-        self._socket.detach()
+        self._out.detach()
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -116,22 +133,26 @@ class Outbox:
             if budget <= 0 and queue:
                 self._loop.call_soon(self._next_turn)
                 return
-        if self._watched >= 0:
+        if self._is_full:
             self._stop_watching()
             self._drained()
 
     def _next_turn(self) -> None:
-        if self._watched < 0:
+        if not self._is_full:
             self._pump()
             if not self.unsent:
                 self._drained()
+
+    def _is_free(self) -> None:
+        self._is_full = False
+        self._next_turn()
 
     def _send(self, data: bytearray | memoryview, flags: int = 0) -> int:
         """How many bytes the socket took. After an error it is all of them: nobody is left to get them."""
         if self._transport.is_closing():
             return len(data)
         try:
-            return self._socket.send(data, flags)
+            return self._out.send(data, flags)
         except OSError as error:
             return self._failed(error, len(data))
 
@@ -140,7 +161,7 @@ class Outbox:
         if self._transport.is_closing():
             return rest
         try:
-            sent = part.send_to(self._socket, self._position)
+            sent = part.send_to(self._out, self._position)
         except OSError as error:
             return self._failed(error, rest)
         if sent == 0:
@@ -170,18 +191,26 @@ class Outbox:
             self._gathered = bytearray()
 
     def _watch(self) -> None:
-        """Wait for room in the socket. The loop refuses to watch a transport's descriptor, so it gets a copy."""
-        if self._watched < 0:
-            self._watched = os.dup(self._socket.fileno())
+        """Wait for room. The loop refuses to watch a transport's descriptor, so it gets a copy of a socket's."""
+        if self._is_full:
+            return
+        self._is_full = True
+        if isinstance(self._out, socket.socket):
+            self._watched = os.dup(self._out.fileno())
             self._loop.add_writer(self._watched, self._pump)
+        else:
+            self._out.call_when_free(self._is_free)
 
     def _stop_watching(self) -> None:
         if self._watched >= 0:
             self._loop.remove_writer(self._watched)
             os.close(self._watched)
             self._watched = -1
+        elif self._is_full:
+            self._out.call_when_free(None)  # type: ignore[union-attr]
+        self._is_full = False
 
 
-def _own(shared: Any) -> socket.socket:
+def own_socket(shared: Any) -> socket.socket:
     """A socket to write to on the transport's descriptor: asyncio's own may not be written to."""
     return socket.socket(shared.family, socket.SOCK_STREAM, shared.proto, shared.fileno())

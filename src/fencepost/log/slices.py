@@ -34,12 +34,15 @@ class FileSlice:
     def send_to(self, out: Any, start: int) -> int:
         """Send from `start` on as much as `out` takes, at most `SEND_BYTES`; BlockingIOError when it is full.
 
-        A file of the system goes to a socket without passing through this process.
+        A file of the system goes to a socket without passing through this process. For others no more is read than they
+        have room for.
         """
         count = min(SEND_BYTES, self._size - start)
-        if isinstance(out, socket.socket) and isinstance(self._file, SystemFile):
-            return os.sendfile(out.fileno(), self._file.fileno(), self._position + start, count)
-        sent: int = out.send(self.read(start, count))
+        if isinstance(out, socket.socket):
+            if isinstance(self._file, SystemFile):
+                return os.sendfile(out.fileno(), self._file.fileno(), self._position + start, count)
+            return out.send(self.read(start, count))
+        sent: int = out.send(self.read(start, min(count, out.room())))
         return sent
 
     def __bytes__(self) -> bytes:

@@ -52,7 +52,9 @@ class Socket:
     is_paused = False
 
     def get_extra_info(self, name: str) -> Any:
-        return ("10.0.0.7", 4242)
+        return ("10.0.0.7", 4242) if name == "peername" else None
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
 
     def is_closing(self) -> bool:
         return self.is_closed

@@ -31,8 +31,7 @@ class Transport:
     def write(self, data: bytes) -> None:
         self.sent += data
 
-    def get_write_buffer_size(self) -> int:
-        return 0
+    def set_write_buffer_limits(self, high: int) -> None: ...
 
     def is_closing(self) -> bool:
         return self.is_closed
