@@ -10,6 +10,8 @@
     ├── InvariantBroken       a bug of ours, never caused by a peer; logged, and answered as UNKNOWN_SERVER_ERROR
     ├── PipelineError         errors of a streaming pipeline, beyond those of its client
     │   ├── BatchRefused         the checkpoint and Kafka disagree; says what was found and what to do
+    │   ├── UnknownPipeline      nothing on the cluster has this pipeline's name
+    │   ├── ChangeRefused        a reset or deletion of a pipeline would do harm; says what to do instead
     │   ├── QueryStopped         Spark stopped the query during a batch
     │   └── BatchFailed          every attempt to write a batch failed; says why each one did
     └── ClientError           errors of a client of a cluster
@@ -218,6 +220,14 @@ class PipelineError(FencepostError):
 
 class BatchRefused(PipelineError):
     """Running the batch could duplicate or lose records, so nothing was written."""
+
+
+class UnknownPipeline(PipelineError):
+    """The cluster has no ledger entry, no offsets and no transactional id of this pipeline."""
+
+
+class ChangeRefused(PipelineError):
+    """A pipeline cannot be reset or deleted as asked. Nothing was changed."""
 
 
 class QueryStopped(PipelineError):

@@ -23,6 +23,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "security": {"errors", "wire"},
     "client": {"errors", "clock", "wire", "security"},
     "spark": {"errors", "clock", "wire", "security", "client"},
+    # For people with the base install: of Spark's half only what needs no extra.
+    "operate": {"errors", "wire", "client", "spark"},
     "shop": {"errors", "clock", "wire", "security", "client", "spark", "embedded"},
     "processes": {"errors"},
     "child": {"errors", "processes"},

@@ -19,6 +19,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 #: Commands in modules of their own, `fencepost.cli.NAME`, which are imported on use; and their line in `-h`.
 LATE = {
     "chaos": "Run clients under random faults, then check Kafka's guarantees.",
+    "pipeline": "Look at pipelines: last batch, lag, state, next start.",
     "scenarios": "Play failures that must do no harm, and show what happens.",
     "shop": "Turn purchases into invoices and shipments on Spark, exactly once, in one command.",
     "verify": "Check the shop's result from outside.",

@@ -29,7 +29,7 @@ def cluster_options(bootstrap: str, default: str | None = None) -> Callable[[Com
 
     def decorate(command: Command) -> Command:
         @click.option(
-            "--bootstrap", metavar="HOST:PORT", help=bootstrap + (f"  [default: {default}]" if default else "")
+            "-b", "--bootstrap", metavar="HOST:PORT", help=bootstrap + (f"  [default: {default}]" if default else "")
         )
         @click.option(
             "--command-config",

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.client.cluster import NO_LEADER, Cluster
+from fencepost.client.fields import by_topic
 from fencepost.client.retry import BUSY, Retry, known_code
 from fencepost.errors import ConnectionLost, ErrorCode, NotAuthorized, TopicNotFound
 from fencepost.wire.codec import Message
+from fencepost.wire.terms import Address, TopicPartition
 
-CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 19, 20, 32
+CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS = 19, 20, 32, 35
 FIRST_DELETE_WITH_IDS = 6
 TOPIC_RESOURCE = 2
 CLUSTER_DEFAULT = -1
@@ -82,6 +84,22 @@ def max_message_bytes(cluster: Cluster, name: str) -> int | None:
         return int(topic_configs(cluster, name, [MAX_MESSAGE_BYTES])[MAX_MESSAGE_BYTES] or 0)
     except NotAuthorized:
         return None
+
+
+def sizes_bytes(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The size of each partition on its leader's disk, without those that it does not tell: we may lack the right."""
+    by_leader: dict[Address, list[TopicPartition]] = {}
+    for where in partitions:
+        by_leader.setdefault(cluster.leader_address(*where), []).append(where)
+    found: dict[TopicPartition, int] = {}
+    for address, led in by_leader.items():
+        fields = {"topics": by_topic(led, name="topic")}
+        answer = cluster.connect(address).call(DESCRIBE_LOG_DIRS, fields)
+        for topic in (topic for each in answer.results if not each.error_code for topic in each.topics):
+            for each in topic.partitions:
+                if not each.is_future_key:
+                    found[TopicPartition(topic.name, each.partition_index)] = each.partition_size
+    return found
 
 
 def _change(cluster: Cluster, what: str, api_key: int, fields: Mapping[str, Any], results: Any) -> Message:

@@ -136,6 +136,10 @@ class Cluster:
             raise ConnectionLost(f"the address of broker {node_id} is not known")
         return address
 
+    def brokers(self) -> list[Address]:
+        """As of the last metadata."""
+        return sorted(self._brokers.values())
+
     def borrow(self, address: Address) -> Connection:
         """A connection for one user, who pipelines requests or keeps it waiting. Give it back with `release`."""
         if self._process != os.getpid():

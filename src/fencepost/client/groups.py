@@ -1,9 +1,10 @@
 """A group's committed offsets.
 
-Read with `require_stable`: waits while a transaction with offsets of these partitions is open or ending. So no commit
-that is already under way can change the answer.
+Normally they are read with `require_stable`: waits while a transaction with offsets of these partitions is open or
+ending. So no commit that is already under way can change the answer. Who only wants to show them does not wait.
 """
 
+import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,12 +14,19 @@ from fencepost.errors import ErrorCode
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
 
-OFFSET_FETCH = 9
+OFFSET_FETCH, DELETE_GROUPS = 9, 42
 FIRST_WITH_REQUIRE_STABLE = 7
 #: Version 10 uses topic ids, so it cannot name a deleted topic.
 LAST_WITH_NAMES = 9
 
 NO_OFFSET = -1
+
+
+class Pending(enum.Enum):
+    """What to do about offsets in a transaction that has not ended."""
+
+    AWAIT = enum.auto()
+    IGNORE = enum.auto()  #: give those that are committed now
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +39,15 @@ class CommittedOffset:
 
 
 def committed_offsets(
-    cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
+    cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None, pending: Pending = Pending.AWAIT
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Of these partitions, without those that have no commit."""
-    topics = by_topic(partitions, inside="partition_indexes")
+    """Of these partitions, or of all; without those that have no commit."""
+    topics = None if partitions is None else by_topic(partitions, inside="partition_indexes")
     fields = {
         "group_id": group,
         "topics": topics,
         "groups": [{"group_id": group, "topics": topics}],
-        "require_stable": True,
+        "require_stable": pending is Pending.AWAIT,
     }
     answer, code = cluster.call_coordinator(
         Coordinates.GROUP,
@@ -64,6 +72,23 @@ def committed_offsets(
         for partition in topic.partitions
         if partition.committed_offset != NO_OFFSET
     }
+
+
+def delete_group(cluster: Cluster, group: str) -> bool:
+    """Delete a group and its offsets. False if there is none."""
+    _, code = cluster.call_coordinator(
+        Coordinates.GROUP,
+        group,
+        DELETE_GROUPS,
+        {"groups_names": [group]},
+        code_of=lambda answer: int(answer.results[0].error_code),
+        what=f"deleting group {group!r}",
+    )
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return False
+    if code:
+        raise cluster.refusal(DELETE_GROUPS, code, group, f"group {group!r} cannot be deleted")
+    return True
 
 
 def _entry(answer: Message) -> Message:

@@ -57,6 +57,8 @@ _OF_TOPICS = {
     "delete_topics": Operation.DELETE,
     "describe_configs": Operation.DESCRIBE_CONFIGS,
 }
+#: What a request asks of others, if not what follows.
+_OF_REQUESTS = {"describe_transactions": Operation.DESCRIBE, "delete_groups": Operation.DELETE}
 #: Of the others. Looking for a coordinator takes less, but who looks for one goes on with this.
 _OF_OTHERS = {
     Resource.GROUP: Operation.READ,
@@ -107,7 +109,11 @@ def refusal(settings: ClientSettings, api_key: int, code: ErrorCode, name: str, 
     resource = _RESOURCES.get(code)
     if resource is None:
         return Refused(code, otherwise)
-    operation = _OF_OTHERS.get(resource) or _OF_TOPICS.get(messages.api_names()[api_key], Operation.DESCRIBE)
+    request = messages.api_names()[api_key]
+    if resource is Resource.TOPIC:
+        operation = _OF_TOPICS.get(request, Operation.DESCRIBE)
+    else:
+        operation = _OF_REQUESTS.get(request, _OF_OTHERS[resource])
     is_secured = settings.security.protocol is not Protocol.PLAINTEXT
     return _denied(
         Right(_principal(settings), (operation,), resource, name, code, str(settings.bootstrap[0]), is_secured)

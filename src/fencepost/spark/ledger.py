@@ -8,13 +8,19 @@ trace in them. The ledger keeps all of this. Its key is the pipeline's name, its
      "offsets": {"purchases": {"0": 120}},          the next offset of every partition that was read
      "ahead": {"purchases": {"0": [120, 140]}},     all positions, for partitions that several sources read differently
      "topics": {"purchases": "9vNo6AXTTDaBjM2…"},   the identities of those topics
-     "changelogs": {"totals": {"partitions": 4, "topic": "…"}},
+     "changelogs": {"totals": {"partitions": 4, "topic": "…", "reset": "…"}},
      "in_checkpoint": ["state"],                    what the query keeps only in Spark's checkpoint
      "writes": 1, "unfinished": true,               number of committed writes of the batch; others are missing
-     "failed": {"query": "…", "batch": 8}}          this later batch was tried and failed
+     "failed": {"query": "…", "batch": 8},          this later batch was tried and failed
+     "reset": {"query": "…", "batch": 7, "to": "…"}}  not a batch: `fencepost pipeline reset` moved the offsets
+
+An entry of a reset has a query id of its own, batch -1, and under `reset` the batch that was committed last before it.
+A reset that changes state also gives each changelog its id: caches from before it are not used any more, because
+compaction may remove its tombstones before they catch up.
 
 Version 1 had no run, topics or in_checkpoint, and only the number of partitions of a changelog. A reader refuses a
-higher version. Invariant: a pipeline's last committed record is of its last committed transaction.
+higher version, and ignores fields that it does not know. Invariant: a pipeline's last committed record is of its last
+committed transaction.
 """
 
 import enum
@@ -24,13 +30,14 @@ import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import earliest, latest
 from fencepost.client.rights import Operation, wanted
-from fencepost.errors import Malformed, Unsupported
+from fencepost.client.scanning import Content, read_records, scan_batches
+from fencepost.errors import FencepostError, Malformed, Unsupported
 from fencepost.spark.offsets_json import parse, positions_as_dict
 from fencepost.spark.topic_identity import Identity, identities_as_dict, parse_identities
 from fencepost.wire.codec import Buffer
@@ -67,6 +74,16 @@ class ChangelogEntry:
 
     partitions: int
     topic: Identity | None = None  #: None in entries of version 1
+    reset_id: str = ""  #: of the last reset that changed it
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The entry is of a reset, not of a batch."""
+
+    query_id: str  #: of the last batch before it, like `batch_id`
+    batch_id: int
+    to: str  #: as the user said it
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +99,8 @@ class LedgerEntry:
     writes: int = 1  #: how many writes of the batch are committed
     is_unfinished: bool = False  #: others are missing
     failed: tuple[str, int] | None = None  #: query and number of a later batch that failed
+    reset: Reset | None = None
+    time_ms: int = field(default=0, compare=False)  #: when it was written, by its writer's clock; `to_json` sets it
 
     @property
     def reached(self) -> dict[TopicPartition, Reached]:
@@ -96,10 +115,7 @@ class LedgerEntry:
             "writes": self.writes,
             "offsets": positions_as_dict(self.offsets),
             "topics": identities_as_dict(self.topics),
-            "changelogs": {
-                name: {"partitions": each.partitions, **identities_as_dict({"topic": each.topic} if each.topic else {})}
-                for name, each in self.changelogs.items()
-            },
+            "changelogs": {name: _changelog_as_dict(each) for name, each in self.changelogs.items()},
             "time_ms": time.time_ns() // 1_000_000,
         }
         if self.in_checkpoint is not None:
@@ -110,6 +126,9 @@ class LedgerEntry:
             fields["unfinished"] = True
         if self.failed is not None:
             fields["failed"] = dict(zip(("query", "batch"), self.failed, strict=True))
+        if self.reset is not None:
+            reset = self.reset
+            fields["reset"] = {"query": reset.query_id, "batch": reset.batch_id, "to": reset.to}
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -131,6 +150,8 @@ class LedgerEntry:
                     writes=int(fields.get("writes", 1)),
                     is_unfinished=bool(fields.get("unfinished", False)),
                     failed=_failed(fields.get("failed")),
+                    reset=_reset(fields.get("reset")),
+                    time_ms=int(fields.get("time_ms", 0)),
                 )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Malformed(f"topic {TOPIC!r} holds a record that is not a ledger entry: {error!r}") from None
@@ -141,11 +162,24 @@ def _failed(given: Any) -> tuple[str, int] | None:
     return None if given is None else (str(given["query"]), int(given["batch"]))
 
 
+def _reset(given: Any) -> Reset | None:
+    return None if given is None else Reset(str(given["query"]), int(given["batch"]), str(given["to"]))
+
+
 def _changelog(given: Any) -> ChangelogEntry:
     if isinstance(given, int):  # version 1
         return ChangelogEntry(given)
     named = {"topic": given["topic"]} if "topic" in given else {}
-    return ChangelogEntry(int(given["partitions"]), parse_identities(named).get("topic"))
+    return ChangelogEntry(int(given["partitions"]), parse_identities(named).get("topic"), str(given.get("reset", "")))
+
+
+def _changelog_as_dict(entry: ChangelogEntry) -> dict[str, Any]:
+    found: dict[str, Any] = {"partitions": entry.partitions}
+    if entry.topic:
+        found |= identities_as_dict({"topic": entry.topic})
+    if entry.reset_id:
+        found["reset"] = entry.reset_id
+    return found
 
 
 def _parse_ahead(given: Any) -> dict[TopicPartition, Reached]:
@@ -195,31 +229,70 @@ def read_entry(cluster: Cluster, pipeline: str) -> LedgerEntry | None:
 @wanted(Operation.READ)
 def pipelines_of(cluster: Cluster, query_id: str, batch_id: int) -> set[str]:
     """The pipelines whose last committed batch this is. Reads the whole ledger."""
+    found = read_entries(cluster)
+    return {
+        name
+        for name, entry in found.items()
+        if isinstance(entry, LedgerEntry) and (entry.query_id, entry.batch_id) == (query_id, batch_id)
+    }
+
+
+@wanted(Operation.READ)
+def read_entries(cluster: Cluster) -> dict[str, LedgerEntry | FencepostError]:
+    """The last committed entry of every pipeline, or why it cannot be read. Waits for no transaction."""
     if not cluster.refresh([TOPIC], missing_ok=True):
-        return set()
+        return {}
     places = [TopicPartition(TOPIC, index) for index in cluster.topic(TOPIC).partitions]
-    found: set[str] = set()
+    found: dict[str, LedgerEntry | FencepostError] = {}
     for where, end in latest(cluster, places, Isolation.READ_COMMITTED).items():
         for key, value in _values(cluster, where, end).items():
             try:
-                entry = LedgerEntry.from_json(value)
-            except (Malformed, Unsupported):
-                continue  # not this pipeline's problem
-            if (entry.query_id, entry.batch_id) == (query_id, batch_id):
-                found.add(key.decode())
+                found[key.decode(errors="replace")] = LedgerEntry.from_json(value)
+            except (Malformed, Unsupported) as error:
+                found[key.decode(errors="replace")] = error
+    return found
+
+
+class Noted(NamedTuple):
+    """An entry of the past, and the transaction that wrote it."""
+
+    entry: LedgerEntry
+    producer_id: int  #: with the epoch it identifies the transaction: an epoch is used for one
+    epoch: int
+
+
+@wanted(Operation.READ)
+def read_history(cluster: Cluster, pipeline: str) -> list[Noted]:
+    """The committed entries that compaction has left, oldest first. Waits for no transaction.
+
+    Compaction keeps the last entry before some offset and all after it: if an entry is there, so are all later ones.
+    """
+    if not cluster.refresh([TOPIC], missing_ok=True):
+        return []
+    where, key = place(pipeline), pipeline.encode()
+    start, end = earliest(cluster, [where])[where], latest(cluster, [where])[where]
+    found: list[Noted] = []
+    for batch in scan_batches(cluster, where, start, end):
+        if batch.content is not Content.RECORDS:
+            continue
+        for record in batch.records():
+            if record.key == key and record.value is None:
+                found.clear()  # the pipeline was deleted
+            elif record.key == key and record.value is not None:
+                entry = LedgerEntry.from_json(record.value)
+                found.append(Noted(entry, batch.header.producer_id, batch.header.producer_epoch))
     return found
 
 
 def _values(cluster: Cluster, where: TopicPartition, end: int) -> dict[bytes, bytes]:
     """The last value of each key before `end`."""
-    from fencepost.client.reading import read_range
-
     found: dict[bytes | None, bytes | None] = {}
-    for rows in read_range(cluster, where, earliest(cluster, [where])[where], end):
-        found.update(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))
+    for record in read_records(cluster, where, earliest(cluster, [where])[where], end):
+        found[record.key] = record.value
     return {key: value for key, value in found.items() if key is not None and value is not None}
 
 
-def blob(pipeline: str, entry: LedgerEntry) -> Buffer:
-    """The entry as a finished record batch, for the partition that `place` names."""
-    return encode_batch([Record(pipeline.encode(), entry.to_json(), time.time_ns() // 1_000_000)])
+def blob(pipeline: str, entry: LedgerEntry | None) -> Buffer:
+    """The entry as a finished record batch, for the partition that `place` names. None removes the pipeline's."""
+    value = None if entry is None else entry.to_json()
+    return encode_batch([Record(pipeline.encode(), value, time.time_ns() // 1_000_000)])

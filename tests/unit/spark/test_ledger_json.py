@@ -3,7 +3,7 @@
 import json
 
 from fencepost.spark import ledger
-from fencepost.spark.ledger import ChangelogEntry, InCheckpoint, LedgerEntry
+from fencepost.spark.ledger import ChangelogEntry, InCheckpoint, LedgerEntry, Reset
 from fencepost.wire.terms import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
@@ -14,7 +14,7 @@ def test_an_entry_survives_the_way_to_json_and_back() -> None:
         query_id="query",
         batch_id=7,
         offsets={A: 10, B: 20},
-        changelogs={"totals": ChangelogEntry(4, "9vNo6AXTTDaBjM2LZOr3jg"), "old": ChangelogEntry(2, {0: 3})},
+        changelogs={"totals": ChangelogEntry(4, "9vNo6AXTTDaBjM2LZOr3jg", "reset"), "old": ChangelogEntry(2, {0: 3})},
         run_id="run",
         ahead={A: frozenset({10, 12})},
         topics={"a": "9vNo6AXTTDaBjM2LZOr3jg", "b": {0: 4}},
@@ -22,6 +22,7 @@ def test_an_entry_survives_the_way_to_json_and_back() -> None:
         writes=2,
         is_unfinished=True,
         failed=("query", 8),
+        reset=Reset("query before", 6, "earliest"),
     )
     assert LedgerEntry.from_json(entry.to_json()) == entry
     assert entry.reached == {A: {10, 12}, B: {20}}

@@ -26,15 +26,19 @@ may begin after the ledger's offsets. But if one of them failed with one of our 
 error, its records are missing: BatchRefused. If the error ended the query, the function may skip that batch when Spark
 repeats it.
 
+If the pipeline was reset, the last entry is that of the reset, which has a query id of its own. Then the batches of the
+query that wrote before it are refused, whatever their offsets: its checkpoint is of another past.
+
 A query with another id has another checkpoint. If the old checkpoint held something that Kafka does not hold (Spark's
 own state, positions of other sources), it would be lost: BatchRefused.
 """
 
 import enum
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from fencepost.errors import BatchRefused
-from fencepost.spark.ledger import InCheckpoint, LedgerEntry, Reached
+from fencepost.spark.ledger import InCheckpoint, LedgerEntry, Reached, Reset
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.topic_identity import describe, replaced_topics
 from fencepost.wire.terms import TopicPartition
@@ -55,6 +59,8 @@ class BatchDecision(enum.Enum):
 
 def decide(batch: MicroBatch, committed: Committed, last: LedgerEntry | None) -> BatchDecision:
     """`committed` are the pipeline's committed offsets in Kafka, `last` is its last ledger entry."""
+    if last is not None and last.reset is not None and last.reset.query_id == batch.query_id:
+        raise BatchRefused(_was_reset(batch, last, last.reset))
     passed = _passed_over(batch, last)
     fits_start = all(_fits_start(batch, where, committed.get(where), passed.get(where)) for where in batch.end)
     fits_end = all(_fits_end(batch, where, committed.get(where)) for where in batch.end)
@@ -72,7 +78,7 @@ def decide(batch: MicroBatch, committed: Committed, last: LedgerEntry | None) ->
         return BatchDecision.SKIP
     if not was_done and fits_start:
         return BatchDecision.RUN
-    raise BatchRefused(_explanation(batch, committed, was_done=was_done))
+    raise BatchRefused(_explanation(batch, committed, was_done=was_done) + _after_reset(last))
 
 
 def check_topics(batch: MicroBatch, last: LedgerEntry | None) -> frozenset[str]:
@@ -96,6 +102,8 @@ def check_checkpoint(batch: MicroBatch, kept: frozenset[InCheckpoint], last: Led
     """What is lost if this query continues, in words; None if nothing is. `kept` is what its own checkpoint holds."""
     if last is None or last.query_id == batch.query_id:
         return None
+    if last.reset is not None and last.reset.query_id == batch.query_id:
+        return None  # `decide` refuses the old checkpoint, and says why
     if batch.batch_id > 0 and batch.batch_id in (last.batch_id, last.batch_id + 1):
         return None  # the checkpoint is not new: only the query's id was lost
     lost = kept if last.in_checkpoint is None else kept & last.in_checkpoint
@@ -107,6 +115,12 @@ def check_checkpoint(batch: MicroBatch, kept: frozenset[InCheckpoint], last: Led
 
 
 def checkpoint_lost(batch: MicroBatch, last: LedgerEntry, lost: str) -> str:
+    if last.reset is not None:
+        return (
+            f"batch {batch.batch_id} of query {batch.query_id} begins with a new checkpoint, as it must after a reset "
+            f"({_when_reset(last, last.reset)}), and {lost} was only in the old one. Nothing was written. To continue "
+            "without what it held, set the sink's option failOnStateLoss to false for one start"
+        )
     return (
         f"batch {batch.batch_id} of query {batch.query_id} begins with a new checkpoint, but {lost} is only in the old "
         f"checkpoint of query {last.query_id}. Nothing was written. Start with the old checkpoint directory. Or, to "
@@ -153,6 +167,25 @@ def _gone_back(batch: MicroBatch, last: LedgerEntry) -> str:
         "committed: the checkpoint was restored from a copy or lost files. Nothing was written. To continue, "
         f"{FROM_COMMITTED}"
     )
+
+
+def _was_reset(batch: MicroBatch, last: LedgerEntry, reset: Reset) -> str:
+    return (
+        f"the pipeline was reset ({_when_reset(last, reset)}), and batch {batch.batch_id} of query {batch.query_id} "
+        f"comes from the checkpoint that was used before. Nothing was written. To continue, {FROM_COMMITTED}"
+    )
+
+
+def _after_reset(last: LedgerEntry | None) -> str:
+    """What follows an explanation, if the pipeline has committed no batch since a reset."""
+    if last is None or last.reset is None:
+        return ""
+    return f". The pipeline was reset ({_when_reset(last, last.reset)}) and has committed no batch since"
+
+
+def _when_reset(last: LedgerEntry, reset: Reset) -> str:
+    when = datetime.fromtimestamp(last.time_ms / 1000, UTC)
+    return f"to {reset.to}, at {when:%Y-%m-%d %H:%M:%S} UTC, after batch {reset.batch_id} of query {reset.query_id}"
 
 
 def _explanation(batch: MicroBatch, committed: Committed, *, was_done: bool) -> str:

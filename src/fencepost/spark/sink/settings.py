@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
+from fencepost.spark.naming import transactional_id_of
 from fencepost.spark.options import BOOTSTRAP, Options, client_settings
 from fencepost.spark.state.cache import default_directory
 from fencepost.wire.compression import Compression
 
-PREFIX = "fencepost-"
 DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 #: More than the 16 KB of Kafka's producer: record batches are filled before they are sent, so nothing has to wait.
 DEFAULT_BATCH_BYTES = 512 << 10
@@ -53,7 +53,7 @@ class SinkSettings:
 
     @property
     def transactional_id(self) -> str:
-        return PREFIX + self.pipeline
+        return transactional_id_of(self.pipeline)
 
     @classmethod
     def of(

@@ -4,7 +4,7 @@ Invariant: it holds only committed changelog records, all of those before its of
 is never wrong, only behind. It may be deleted at any time, and catches up by reading the tail of the changelog. Values
 are stored as they are in the topic.
 
-Each partition has an LMDB store in `<directory>/<version>/<boot>/<topic id>/<partition>`. Writes do not wait for the
+Each partition has an LMDB store in `<directory>/<version>/<boot>/<changelog>/<partition>`. Writes do not wait for the
 disk. That is safe if a process dies, but not if the machine does. So the machine's boot id is part of the path, and the
 next boot starts with an empty cache. A change of the layout needs a new version.
 """
@@ -47,11 +47,11 @@ def default_directory() -> str:
     return str(Path(tempfile.gettempdir()) / f"fencepost-state-{os.getuid()}")
 
 
-def cache_for(directory: str, topic_id: str, partition: int) -> "Cache":
-    """This process's cache of a partition. A process must not open an LMDB store twice."""
+def cache_for(directory: str, name: str, partition: int) -> "Cache":
+    """This process's cache of a partition, by `Changelog.cache_name`. A process must not open an LMDB store twice."""
     boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else "unknown"
     base = Path(directory) / LAYOUT
-    path = str(base / boot / topic_id / str(partition))
+    path = str(base / boot / name / str(partition))
     with _lock:
         if path not in _open:
             for other in base.glob("*"):

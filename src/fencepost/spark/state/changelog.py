@@ -14,8 +14,11 @@ from fencepost.client.offsets import latest
 from fencepost.client.rights import Operation, wanted
 from fencepost.errors import BatchRefused
 from fencepost.spark.ledger import ChangelogEntry
+from fencepost.spark.naming import changelog_name
 from fencepost.spark.topic_identity import Identity, describe, identity_of, is_other
 from fencepost.wire.terms import Isolation, TopicPartition
+
+__all__ = ["CONFIGS", "Changelog", "changelog_name", "look"]
 
 CONFIGS = {"cleanup.policy": "compact"}
 
@@ -25,17 +28,23 @@ class Changelog:
     """A changelog at one moment."""
 
     topic: str
-    topic_id: str  #: part of the cache's path, because a topic that was created again is another topic
+    topic_id: str
     identity: Identity
     ends: Mapping[int, int]  #: by partition; committed records before them are the state
+    reset_id: str = ""
 
     @property
     def partitions(self) -> int:
         return len(self.ends)
 
+    @property
+    def cache_name(self) -> str:
+        """Part of the cache's path: a topic that was created again is another topic.
 
-def changelog_name(pipeline: str, step: str) -> str:
-    return f"{pipeline}.{step}.changelog"
+        A reset of the pipeline writes tombstones. A cache that is older could miss some, because compaction removes
+        them after a day (`delete.retention.ms`).
+        """
+        return f"{self.topic_id}-{self.reset_id}" if self.reset_id else self.topic_id
 
 
 @wanted(Operation.READ, Operation.WRITE)
@@ -71,4 +80,5 @@ def look(
     where = [TopicPartition(topic, partition) for partition in found.partitions]
     ends = latest(cluster, where, Isolation.READ_UNCOMMITTED)
     topic_id = found.id.hex() if isinstance(identity, str) else f"{topic}@{cluster.settings.bootstrap[0]}"
-    return Changelog(topic, topic_id, identity, {place.partition: end for place, end in ends.items()})
+    reset_id = "" if remembered is None else remembered.reset_id
+    return Changelog(topic, topic_id, identity, {place.partition: end for place, end in ends.items()}, reset_id)

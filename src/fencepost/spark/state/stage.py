@@ -58,7 +58,7 @@ class StateStage:
         yield from self._outputs(updated)
 
     def _look_up(self, partition: int, keys: list[str]) -> list[bytes | None]:
-        cache = cache_for(self.directory, self.changelog.topic_id, partition)
+        cache = cache_for(self.directory, self.changelog.cache_name, partition)
         where = TopicPartition(self.changelog.topic, partition)
         cache.catch_up(cluster_for(self.client), where, self.changelog.ends[partition])
         return cache.get([key.encode() for key in keys])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fencepost.errors import BatchRefused
-from fencepost.spark.ledger import InCheckpoint, LedgerEntry, Reached
+from fencepost.spark.ledger import InCheckpoint, LedgerEntry, Reached, Reset
 from fencepost.spark.sink import decide as decisions
 from fencepost.spark.sink.decide import SHOWN_MAX, BatchDecision, check_checkpoint, check_topics
 from fencepost.spark.sink.microbatch import MicroBatch
@@ -172,3 +172,35 @@ def test_a_new_checkpoint_loses_what_the_old_one_held_alone(
     given: MicroBatch, kept: frozenset[InCheckpoint], entry: LedgerEntry | None, lost: str | None
 ) -> None:
     assert check_checkpoint(given, kept, entry) == lost
+
+
+# -- after a reset ---------------------------------------------------------------------------------------------------
+
+WAS_RESET = replace(last("of the reset", -1, {A: 10, B: 20}), reset=Reset("query", 6, "earliest"))
+
+
+def test_after_a_reset_the_old_checkpoint_is_refused_whatever_its_offsets_are() -> None:
+    for committed in ({A: 10, B: 20}, {A: 15, B: 25}, {A: 0, B: 0}):
+        with pytest.raises(BatchRefused, match=r"the pipeline was reset \(to earliest.* use an empty checkpoint"):
+            decide(ONE, committed, WAS_RESET)
+
+
+def test_after_a_reset_a_new_checkpoint_runs_from_the_new_offsets() -> None:
+    new = replace(ONE, query_id="new query", batch_id=0)
+    assert decide(new, {A: 10, B: 20}, WAS_RESET) is RUN
+
+
+def test_after_a_reset_the_refusal_of_any_other_checkpoint_mentions_it() -> None:
+    other = replace(ONE, query_id="some query")
+    with pytest.raises(BatchRefused, match=r"would skip records.*The pipeline was reset \(to earliest"):
+        decide(other, {A: 0, B: 0}, WAS_RESET)
+
+
+def test_after_a_reset_a_new_checkpoint_without_sparks_own_state_needs_consent() -> None:
+    entry = replace(WAS_RESET, in_checkpoint=frozenset({InCheckpoint.STATE}))
+    new = replace(ONE, query_id="new query", batch_id=0)
+    lost = check_checkpoint(new, frozenset({InCheckpoint.STATE}), entry)
+    assert lost is not None
+    assert "as it must after a reset" in decisions.checkpoint_lost(new, entry, lost)
+    assert "failOnStateLoss" in decisions.checkpoint_lost(new, entry, lost)
+    assert check_checkpoint(new, frozenset(), entry) is None
