@@ -49,7 +49,7 @@ WORKERS = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
     "pyspark_fencepost",
-    "fencepost.spark.source.readers",
+    "fencepost.spark.source.stream_reader_limited",
     "fencepost.spark.sink.save",
 )
 HEADER_BYTES = 4

@@ -29,7 +29,7 @@ log = logging.getLogger("fencepost.connection")
 HANDSHAKE_MS = 10_000
 #: How long a client that is let go has to take the last bytes.
 GOODBYE_MS = 5_000
-#: What is encrypted at once: little enough for the processor's cache, enough for few calls.
+#: What is encrypted at once. Less costs more calls, more costs memory: OpenSSL keeps a buffer of this size.
 CHUNK_BYTES = 256 * 1024
 
 _scratch = memoryview(bytearray(256 * 1024))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fencepost.spark.sink.pipeline import Pipeline, Transform
     from fencepost.spark.sink.plain import WriteSummary
     from fencepost.spark.sink.progress import SinkProgress, TransactionProgress
+    from fencepost.spark.sink.queries import Noted
     from fencepost.spark.source.lag import Lag
 
 __all__ = ["batch_writer", "lag", "progress", "register", "subscribe", "write", "write_stream"]
@@ -67,13 +68,15 @@ def write_stream(
     """
     from fencepost.spark.sink.active import refuse_running
     from fencepost.spark.sink.inherited import choose, choose_security, sources_of
+    from fencepost.spark.sink.queries import note
 
-    environment.adopt(df.sparkSession)
+    session = df.sparkSession
+    environment.adopt(session)
     sources = sources_of(df)
     name, servers = choose(pipeline, bootstrap_servers, sources)
     if bootstrap_servers is None:
         options = {**choose_security(servers, sources), **(options or {})}
-    function = batch_writer(pipeline=name, bootstrap_servers=servers, topic=topic, transform=transform, options=options)
+    function = _pipeline(name, servers, topic, transform, options, note(df, checkpoint, sources))
     if transform is None:
         df = function.prepare(df)
     writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint).outputMode(output_mode)
@@ -81,8 +84,8 @@ def write_stream(
         writer = writer.trigger(**trigger)
     if query_name:
         writer = writer.queryName(query_name)
-    refuse_running(df.sparkSession, function.settings, checkpoint, query_name)
-    function.fence()
+    refuse_running(session, function.settings, checkpoint, query_name)
+    function.fence(session)
     return writer.start()
 
 
@@ -93,15 +96,31 @@ def batch_writer(
     topic: str | None = None,
     transform: "Transform | None" = None,
     options: Mapping[str, object] | None = None,
+    checkpoint: str | None = None,
 ) -> "Pipeline":
-    """The same as a function for `foreachBatch`, for a query that you build yourself."""
-    from pyspark.sql import SparkSession
+    """The same as a function for `foreachBatch`, for a query that you build yourself.
 
+    With Spark Connect it needs the query's `checkpoint`, which Spark does not tell there.
+    """
+    from fencepost.spark.sessions import active_session
+    from fencepost.spark.sink.queries import Noted
+
+    environment.adopt(active_session())
+    return _pipeline(pipeline, bootstrap_servers, topic, transform, options, Noted(checkpoint))
+
+
+def _pipeline(
+    name: str,
+    servers: str,
+    topic: str | None,
+    transform: "Transform | None",
+    options: Mapping[str, object] | None,
+    noted: "Noted",
+) -> "Pipeline":
     from fencepost.spark.sink.pipeline import Pipeline
     from fencepost.spark.sink.settings import SinkSettings
 
-    environment.adopt(SparkSession.getActiveSession())
-    return Pipeline(SinkSettings.of(pipeline, bootstrap_servers, topic, options), transform)
+    return Pipeline(SinkSettings.of(name, servers, topic, options), transform, noted)
 
 
 def write(
@@ -124,10 +143,15 @@ def write(
 
 
 def progress(query: "StreamingQuery") -> "SinkProgress | None":
-    """What the sink of a query has done in this process; None before its first transaction."""
-    from fencepost.spark.sink.progress import of_query
+    """What the sink of a query has done since it started; None before its first transaction.
 
-    return of_query(str(query.id))
+    With Spark Connect `recent` has the last transaction only.
+    """
+    from fencepost.spark.sink.progress import of_query, of_remote_query
+
+    found = of_query(str(query.id))
+    session = getattr(query, "_session", None)  # a query of Spark Connect has one
+    return found if found is not None or session is None else of_remote_query(session, str(query.id))
 
 
 def lag(query: "StreamingQuery") -> "Lag | None":
@@ -138,7 +162,10 @@ def lag(query: "StreamingQuery") -> "Lag | None":
 
 
 def subscribe(listener: "Callable[[TransactionProgress], None]") -> Callable[[], None]:
-    """Call `listener` after every transaction of every pipeline in this process. Returns a function that ends this."""
+    """Call `listener` after every transaction of every pipeline in this process. Returns a function that ends this.
+
+    The pipelines of Spark Connect run in processes of the server: a listener of this process is not called for them.
+    """
     from fencepost.spark.sink.progress import subscribe as begin
 
     return begin(listener)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 VERSIONS = ("v1", "v2")
 NOTHING = "-"
 STATE = "state"
+NOT_FOUND = "PATH_NOT_FOUND"
+#: Files that `SparkFiles` has read.
+REMEMBERED = 8
+_read_by_spark: dict[tuple[str, str], str] = {}
 #: What Spark's own Kafka source writes before the version, for readers of Spark 2.1.
 OLD_PREFIX = "\0"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -48,6 +52,9 @@ class CheckpointFiles(Protocol):
     def has(self, name: str) -> bool:
         """Whether there is such a file or directory."""
 
+    def names(self, directory: str) -> list[str]:
+        """The files in a directory; none if there is no such directory."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
@@ -63,6 +70,12 @@ class LocalFiles:
 
     def has(self, name: str) -> bool:
         return (self.root / name).exists()
+
+    def names(self, directory: str) -> list[str]:
+        try:
+            return [path.name for path in (self.root / directory).iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +99,10 @@ class HadoopFiles:
         system, path = self._at(name)
         return bool(system.exists(path))
 
+    def names(self, directory: str) -> list[str]:
+        system, path = self._at(directory)
+        return [str(each.getPath().getName()) for each in system.listStatus(path)] if system.exists(path) else []
+
     def _at(self, name: str) -> tuple[Any, Any]:
         context: Any = self.session.sparkContext
         path = context._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}")
@@ -94,28 +111,48 @@ class HadoopFiles:
 
 @dataclass(frozen=True, slots=True)
 class SparkFiles:
-    """On any file system that Spark's executors know, read with Spark's own reader. For a session of Spark Connect."""
+    """On any file system that Spark knows, read with Spark's own reader. For a session of Spark Connect.
+
+    Reading a file is a job, so the last offsets are remembered: a batch's end is the next one's beginning.
+    """
 
     root: str
     session: "SparkSession"
 
     def read(self, name: str) -> str | None:
-        try:
-            rows = self.session.read.option("wholetext", "true").text(f"{self.root}/{name}").collect()
-        except Exception as error:
-            if "PATH_NOT_FOUND" in str(error):
-                return None
-            raise
-        return str(rows[0][0]) if rows else ""
+        found = _read_by_spark.get((self.root, name))
+        if found is None:
+            try:
+                rows = self._text(name).collect()
+            except Exception as error:
+                if NOT_FOUND in str(error):
+                    return None
+                raise
+            found = str(rows[0][0]) if rows else ""
+            if name.startswith("offsets/"):
+                _read_by_spark[self.root, name] = found
+                while len(_read_by_spark) > REMEMBERED:
+                    del _read_by_spark[next(iter(_read_by_spark))]
+        return found
 
     def has(self, name: str) -> bool:
         try:
-            self.session.read.format("binaryFile").load(f"{self.root}/{name}").select("path").limit(1).collect()
+            return bool(self._text(name).schema)
         except Exception as error:
-            if "PATH_NOT_FOUND" in str(error):
+            if NOT_FOUND in str(error):
                 return False
             raise
-        return True
+
+    def names(self, directory: str) -> list[str]:
+        try:
+            return [path.rpartition("/")[2] for path in self._text(directory).inputFiles()]
+        except Exception as error:
+            if NOT_FOUND in str(error):
+                return []
+            raise
+
+    def _text(self, name: str) -> Any:
+        return self.session.read.text(f"{self.root}/{name}", wholetext=True, recursiveFileLookup=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +174,11 @@ class Checkpoint:
         """Where the sources end in this batch; None if Spark has not planned it, or has dropped it long since."""
         text = None if batch_id < 0 else self.files.read(f"offsets/{batch_id}")
         return None if text is None else parse_ends(text, f"offsets/{batch_id}")
+
+    @property
+    def last_batch(self) -> int | None:
+        """The last batch that Spark has planned; None if there is none."""
+        return max((int(name) for name in self.files.names("offsets") if name.isdecimal()), default=None)
 
     def is_done(self, batch_id: int) -> bool:
         return self.files.has(f"commits/{batch_id}")

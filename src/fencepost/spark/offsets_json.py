@@ -37,6 +37,11 @@ class SourceOffset:
     replaced: Identities = field(default_factory=dict)
     skipped: Positions = field(default_factory=dict)
 
+    @property
+    def is_initial(self) -> bool:
+        """Whether this is where the query began."""
+        return self.start is not None and self.start == self.offsets
+
     def as_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = positions_as_dict(self.offsets)
         if self.start is not None:

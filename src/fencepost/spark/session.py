@@ -28,6 +28,7 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 #: a local disk, and a micro-batch has two files.
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 PLAIN_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+PLAIN_FILES_OF_4_0 = PLAIN_FILES.replace(".checkpointing", "")
 
 #: The beginning of a JVM's last error message.
 FAILURE = 'Exception in thread "main" '
@@ -53,6 +54,7 @@ def session(
     """
     try:
         from py4j.protocol import Py4JError
+        from pyspark import __version__ as version
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -61,7 +63,7 @@ def session(
     if running is not None:
         return running
     given = {name: str(value) for name, value in (conf or {}).items()}
-    ours = recommended(master, log_file)
+    ours = recommended(master, log_file, version)
     settings = ours | given
     settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], given.get(JAVA_OPTIONS)]))
     _prepare_environment(master)
@@ -79,15 +81,15 @@ def session(
             spark = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise SparkFailed(f"Spark did not start on {master!r}: {_reason(error, log, written)}") from error
-    if settings.get(CHECKPOINT_FILES) == PLAIN_FILES:
+    if settings.get(CHECKPOINT_FILES) in (PLAIN_FILES, PLAIN_FILES_OF_4_0):
         _without_checksum_files(spark)
     if SHUFFLE_PARTITIONS not in settings:
         spark.conf.set(SHUFFLE_PARTITIONS, str(max(1, spark.sparkContext.defaultParallelism)))
     return spark
 
 
-def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> dict[str, str]:
-    """Our settings for this master."""
+def recommended(master: str, log_file: str | os.PathLike[str] | None = None, version: str = "") -> dict[str, str]:
+    """Our settings for this master and this version of Spark; the newest unless given."""
     settings = {
         JAVA_OPTIONS: _logging_options(log_file),
         "spark.ui.enabled": "false",
@@ -107,7 +109,7 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None) -> 
         # some workers end with a stack trace on standard error when Spark stops. With a log file it goes there.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
     if is_one_process(master):
-        settings[CHECKPOINT_FILES] = PLAIN_FILES
+        settings[CHECKPOINT_FILES] = PLAIN_FILES_OF_4_0 if version.startswith("4.0.") else PLAIN_FILES
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return settings

@@ -173,7 +173,8 @@ def test_a_batch_is_written_before_its_function_returns_or_not_at_all(here: InPr
 
     here.run(scene.plan, here.numbers(scene.plan), pipeline=pipeline, function=each)
     assert type(errors[0]) is ConfigError
-    assert "batch 0 was passed to the writer while the query runs batch 1" in str(errors[0])
+    assert "batch 0 was passed to the writer, but query" in str(errors[0])
+    assert "has completed that batch" in str(errors[0])
     assert {type(error) for error in errors[1:]} <= {BatchRefused}
     scene.check.write(10)
     assert "batch 0 of query" in here.run_until_failed(scene.plan, here.numbers(scene.plan))

@@ -4,6 +4,7 @@
 `pipeline`       a batch from beginning to end: fence, decide, run, commit; what to do if one of them fails
 `batch`          a batch as the user writes it: several DataFrames, one transaction
 `active`         what the pipelines of this process do: which query runs each, which batch failed
+`queries`        the running query as Spark knows it, in a classic session and with Spark Connect
 `microbatch`     a batch as Spark knows it: its query, its number, its start and end offsets
 `inherited`      what the sink takes from the query's sources: pipeline name and cluster
 `standing`       how far the pipeline has come, by the ledger and the committed offsets
@@ -11,6 +12,9 @@
 `jobs`           the Spark job that writes a DataFrame: columns checked, stages put together
 `stages`         what executors do: rows to record batches, record batches to Kafka
 `small`          a small batch, which the driver collects and writes
+`failures`       which errors another attempt may not have; how a failed batch is reported
+`fencing`        taking the transactional id over before a query starts
+`stopping`       how a query of Spark Connect is stopped in a batch
 `opening`        the transaction of one attempt, begun once
 `permits`        who may write: each writer asks the driver and gets at most one permit
 `deadline`       cancels a job whose transaction has exceeded its timeout

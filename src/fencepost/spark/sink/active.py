@@ -5,11 +5,12 @@ Kept per process, not per writer: a program may make a new writer for every batc
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fencepost.errors import BatchRefused
-from fencepost.spark.sink import microbatch
+from fencepost.spark.checkpoint import LocalFiles, local_path
+from fencepost.spark.sessions import is_connect
+from fencepost.spark.sink import queries
 from fencepost.spark.sink.settings import SinkSettings
 
 if TYPE_CHECKING:
@@ -40,6 +41,17 @@ def begin(settings: SinkSettings, query_id: str, run_id: str, is_running: Callab
         if other != query_id and is_running(other):
             raise BatchRefused(in_use(settings, other))
         _running[_key(settings)] = (query_id, run_id)
+
+
+def tell(session: "SparkSession", settings: SinkSettings, query_id: str, checkpoint: str | None) -> None:
+    """Note in a session of Spark Connect which query runs a pipeline: `foreachBatch` runs in another process there."""
+    if is_connect(session):
+        session.conf.set(_note_of(settings), f"{query_id} {checkpoint or ''}")
+
+
+def _note_of(settings: SinkSettings) -> str:
+    key = _key(settings)
+    return f"fencepost.query.{key.pipeline}@{','.join(key.servers)}"
 
 
 def query_of(settings: SinkSettings) -> str | None:
@@ -88,13 +100,22 @@ def refuse_running(session: "SparkSession", settings: SinkSettings, checkpoint: 
     for query in session.streams.active:
         if query_name and query.name == query_name:
             raise BatchRefused(f"a query named {query_name!r} is running (id {query.id}): stop it first")
+    if is_connect(session):
+        noted, _, its_checkpoint = (session.conf.get(_note_of(settings), None) or "").partition(" ")
+        if noted and queries.is_active(session, noted) and its_checkpoint != checkpoint:
+            raise BatchRefused(in_use(settings, noted))
+        return
     other = query_of(settings)
-    running = None if other is None else microbatch.running_query(session, other)
-    if other is not None and running is not None and not _has_checkpoint(running, checkpoint):
+    running = None if other is None else queries.find(session, other)
+    if other is None or running is None or not running.is_active():
+        return
+    if not _has_checkpoint(running, checkpoint):
         raise BatchRefused(in_use(settings, other))
 
 
-def _has_checkpoint(query: Any, checkpoint: str) -> bool:
-    """Whether a query in the JVM uses this checkpoint. The two paths may be written differently."""
-    root = str(query.resolvedCheckpointRoot())
-    return Path(root.removeprefix("file:")).absolute() == Path(checkpoint.removeprefix("file:")).absolute()
+def _has_checkpoint(query: queries.RunningQuery, checkpoint: str) -> bool:
+    """Whether a query uses this checkpoint. The two paths may be written differently."""
+    files, path = query.checkpoint.files, local_path(checkpoint)
+    if isinstance(files, LocalFiles) and path is not None:
+        return files.root.absolute() == path.absolute()
+    return getattr(files, "root", None) == checkpoint.rstrip("/")

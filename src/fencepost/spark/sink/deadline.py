@@ -9,27 +9,27 @@ import uuid
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 
 class JobDeadline:
     """A `with` block around the jobs of the calling thread. Spark cancels them when the time is over."""
 
-    def __init__(self, context: "SparkContext", timeout_s: float) -> None:
-        self._context = context
+    def __init__(self, session: "SparkSession", timeout_s: float) -> None:
+        self._session = session
         self._timeout_s = timeout_s
         self._tag = f"fencepost-{uuid.uuid4()}"
         self._timer: threading.Timer | None = None
         self.has_passed = False
 
     def __enter__(self) -> Self:
-        self._context.addJobTag(self._tag)
+        self._session.addTag(self._tag)
         return self
 
     def __exit__(self, *_error: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._context.removeJobTag(self._tag)
+        self._session.removeTag(self._tag)
 
     def start(self) -> None:
         """Start the clock. Any thread may call this."""
@@ -39,4 +39,4 @@ class JobDeadline:
 
     def _pass(self) -> None:
         self.has_passed = True
-        self._context.cancelJobsWithTag(self._tag)
+        self._session.interruptTag(self._tag)

@@ -7,12 +7,13 @@ one pipeline stopped and commit for another.
 Owns the reading of a query's plan: the `fencepost` sources are leaves of the analysed plan, with their options.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError
 from fencepost.spark.options import BOOTSTRAP, is_security
+from fencepost.spark.sessions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 SOURCE = "fencepost"
 #: The leaf of an analysed plan that is a streaming source.
 SOURCE_NODE = "StreamingRelationV2"
-NO_CONNECT = "Spark Connect is not supported: the sink runs in the driver and needs its JVM"
+#: The same in a plan of Spark Connect.
+SOURCE_MESSAGE = "spark.connect.Read.DataSource"
 #: The two names of one option.
 NAMES = ("pipeline", "kafka.group.id")
 
@@ -96,27 +98,49 @@ def _addresses(servers: str) -> frozenset[str]:
 
 def sources_of(df: "DataFrame") -> list[SourceSaid]:
     """The `fencepost` sources of a streaming DataFrame, in the order of its plan."""
-    plan = getattr(df, "_jdf", None)
-    if plan is None:
-        raise ConfigError(NO_CONNECT)
-    return sources_in(plan.queryExecution().analyzed())
+    if is_connect(df.sparkSession):
+        return sources_in_message(_plan_message(df))
+    frame: Any = df
+    return sources_in(frame._jdf.queryExecution().analyzed())
+
+
+def _plan_message(df: Any) -> Any:
+    return df._plan.to_proto(df.sparkSession.client)
+
+
+def sources_in_message(message: Any) -> list[SourceSaid]:
+    """The same for a plan that Spark Connect sends to the server: a message of Protocol Buffers.
+
+    A view is only a name there, so the sources behind it are not found.
+    """
+    from google.protobuf.message import Message
+
+    if message.DESCRIPTOR.full_name == SOURCE_MESSAGE:
+        return [_said(dict(message.options))] if message.format.lower() == SOURCE else []
+    found: list[SourceSaid] = []
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            inside = [value] if isinstance(value, Message) else value.values() if hasattr(value, "values") else value
+            found += [said for part in inside if isinstance(part, Message) for said in sources_in_message(part)]
+    return found
 
 
 def sources_in(analyzed: Any) -> list[SourceSaid]:
     """The same for an analysed plan in the JVM."""
-    return [_said(leaf.extraOptions()) for leaf in each(analyzed.collectLeaves()) if _is_ours(leaf)]
+    leaves = [leaf for leaf in each(analyzed.collectLeaves()) if _is_ours(leaf)]
+    return [_said(dict(leaf.extraOptions().asCaseSensitiveMap())) for leaf in leaves]
 
 
 def _is_ours(leaf: Any) -> bool:
     return bool(leaf.getClass().getSimpleName() == SOURCE_NODE and leaf.sourceName().lower() == SOURCE)
 
 
-def _said(options: Any) -> SourceSaid:
-    found = [(name, value.strip()) for name in NAMES if (value := options.get(name)) and value.strip()]
+def _said(options: Mapping[str, str]) -> SourceSaid:
+    given = {str(name).lower(): str(value) for name, value in options.items()}
+    found = [(name, value.strip()) for name in NAMES if (value := given.get(name)) and value.strip()]
     option, pipeline = found[0] if found else (NAMES[0], None)
-    given = {str(name).lower(): str(value) for name, value in dict(options.asCaseSensitiveMap()).items()}
     security = sorted((name, value) for name, value in given.items() if is_security(name))
-    return SourceSaid(pipeline, option, options.get(BOOTSTRAP), tuple(security))
+    return SourceSaid(pipeline, option, given.get(BOOTSTRAP), tuple(security))
 
 
 def each(scala: Any) -> Iterator[Any]:

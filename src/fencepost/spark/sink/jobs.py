@@ -18,6 +18,8 @@ from fencepost.client.encode import TopicShape
 from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, ConfigError, FencepostError, WriteFailed
 from fencepost.spark.environment import explain
+from fencepost.spark.sessions import parallelism, setting
+from fencepost.spark.shuffle import repartition_by_id
 from fencepost.spark.sink.deadline import JobDeadline
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.permits import PermitDesk, Ticket
@@ -81,14 +83,14 @@ class WriteJob:
         self._shapes_asked_s = 0.0
         self._guess = SizeGuess(settings.small_batch_records)
         self._jobs = 0
-        conf = session.sparkContext.getConf()
-        if str(conf.get("spark.speculation") or "false").lower() == "true":
+        self._parallelism = parallelism(session)
+        if (setting(session, "spark.speculation") or "false").lower() == "true":
             logger.warning(
                 "spark.speculation is on. A second copy of a writing task is refused, and Spark counts that as a "
                 "failure of the task (spark.task.maxFailures). Turn it off for this query"
             )
-        host = settings.permit_host or str(conf.get("spark.driver.host") or "127.0.0.1")
-        bind_host = str(conf.get("spark.driver.bindAddress") or host)
+        host = settings.permit_host or setting(session, "spark.driver.host") or "127.0.0.1"
+        bind_host = setting(session, "spark.driver.bindAddress") or host
         self._desk = PermitDesk(bind_host, host, settings.permit_port)
 
     def close(self) -> None:
@@ -127,7 +129,7 @@ class WriteJob:
     def _run_tasks(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
         """All cores encode, and as many as there are partitions write."""
         timeout_ms = self._settings.transaction_timeout_ms
-        deadline = JobDeadline(rows.sparkSession.sparkContext, timeout_ms / 1000)
+        deadline = JobDeadline(rows.sparkSession, timeout_ms / 1000)
         opening.then.append(deadline.start)
         ticket = self._desk.open(opening.begin)
         try:
@@ -149,9 +151,9 @@ class WriteJob:
 
     def _plan(self, rows: "DataFrame", ticket: Ticket) -> "DataFrame":
         settings = self._encode_settings(rows)
-        writers = self._writers(rows.sparkSession.sparkContext.defaultParallelism)
+        writers = self._writers()
         blobs = rows.mapInArrow(EncodeStage(settings, writers), spark_type(ENCODED_SCHEMA))
-        placed = blobs.repartitionById(writers, "writer").drop("writer")
+        placed = repartition_by_id(blobs, writers, "writer").drop("writer")
         return placed.mapInArrow(WriteStage(self._settings.client, ticket), spark_type(REPORT_SCHEMA))
 
     def _encode_settings(self, rows: "DataFrame") -> EncodeSettings:
@@ -160,9 +162,9 @@ class WriteJob:
         topic = None if "topic" in rows.columns else settings.topic
         return EncodeSettings(settings.client, topic, shapes, settings.compression, settings.batch_bytes, self._jobs)
 
-    def _writers(self, parallelism: int) -> int:
+    def _writers(self) -> int:
         partitions = sum(shape.partitions for shape in self._shapes.values())
-        return max(1, min(parallelism, partitions or parallelism))
+        return max(1, min(self._parallelism, partitions or self._parallelism))
 
     def _known_shapes(self) -> dict[str, TopicShape]:
         if time.monotonic() - self._shapes_asked_s > SHAPE_AGE_MAX_S:
@@ -261,10 +263,10 @@ def _before_writing(error: Exception) -> Exception:
     """What to raise for an error of a job that has written nothing."""
     if isinstance(error, WriteFailed):
         return BatchFailed(str(error))  # another attempt would fail the same way
-    return error if isinstance(error, FencepostError) else _known(error) or error
+    return error if isinstance(error, FencepostError) else known_error(error) or error
 
 
-def _known(error: Exception) -> FencepostError | None:
+def known_error(error: Exception) -> FencepostError | None:
     """One of our errors that a task raised, taken from Spark's message."""
     found = _OURS.search(str(error))
     if found is None:
@@ -274,6 +276,6 @@ def _known(error: Exception) -> FencepostError | None:
 
 
 def _first_line(error: Exception) -> str:
-    known = _known(error)
+    known = known_error(error)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return str(known) if known is not None else (lines[0] if lines else repr(error))

@@ -1,28 +1,20 @@
 """The running micro-batch as Spark knows it: its query, its number, its start and end offsets.
 
-`foreachBatch` passes a DataFrame and a number. The rest comes from the query in the JVM: the offsets of this very
-batch, also when Spark repeats it after a restart. A source that is not Kafka has no offsets here: its position is only
-in Spark's checkpoint.
+`foreachBatch` passes a DataFrame and a number. The offsets come from the query's checkpoint, where Spark writes them
+before the batch begins: they are those of this very batch, also when Spark repeats it after a restart. A source that is
+not Kafka has no offsets here: its position is only in the checkpoint.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import BatchRefused, ConfigError, Malformed
+from fencepost.spark.checkpoint import Checkpoint
 from fencepost.spark.ledger import Reached
 from fencepost.spark.offsets_json import Positions, SourceOffset, parse
-from fencepost.spark.sink.inherited import NO_CONNECT, SourceSaid, each, sources_in
+from fencepost.spark.sink.queries import RunningQuery
 from fencepost.spark.topic_identity import Identities, Identity, is_other, replaced_topics
 from fencepost.wire.terms import TopicPartition
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-QUERY_ID_PROPERTY = "sql.streaming.queryId"
-#: In the text of every Spark operator with state.
-STATE_IN_PLAN = "state info ["
-FIELDS_SHOWN = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,88 +37,52 @@ class MicroBatch:
         return {where: min(end) for where, end in self.end.items() if self.start.get(where) != end}
 
 
-def current(df: "DataFrame") -> MicroBatch:
-    """The batch that the calling thread's query runs. For use inside `foreachBatch`."""
-    session: Any = df.sparkSession
-    if not hasattr(session, "_jsparkSession"):
-        raise ConfigError(NO_CONNECT)
-    query_id = session.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
-    if not query_id:
-        raise ConfigError(
-            "call this function from foreachBatch of a streaming query; for a batch query use fencepost.spark.write. A "
-            "thread of your own that calls it must be a pyspark.InheritableThread"
-        )
-    query = _query(session, query_id)
-    if query is None:
-        raise ConfigError(f"query {query_id} is not running in this Spark session")
-    context = query.getLatestExecutionContext()
-    starts = context.startOffsets()
-    found = _Ranges()
-    for source, offset in _pairs(context.endOffsets()):
-        try:
-            end = parse(offset.json())
-        except Malformed:
-            found.others.append(str(source.toString()))
-        else:
-            found.add(_start_of(source, starts.get(source), end), end)
-    return found.batch(query_id, query.runId().toString(), context.batchId())
+def read(query: RunningQuery, batch_id: int) -> MicroBatch:
+    """The batch of this number as the query's checkpoint has it.
 
-
-def keeps_state(df: "DataFrame", batch: MicroBatch) -> bool:
-    """Whether the query has stateful Spark operators, whose state is in its checkpoint."""
-    query = _query(df.sparkSession, batch.query_id)
-    return query is not None and _has_state(query.getLatestExecutionContext().executionPlan().executedPlan())
-
-
-def _has_state(operator: Any) -> bool:
-    """Operator by operator, because spark.sql.maxPlanStringLength truncates the text of a whole plan."""
-    if STATE_IN_PLAN in operator.simpleString(FIELDS_SHOWN):
-        return True
-    return any(_has_state(child) for child in each(operator.children()))
-
-
-def sources(df: "DataFrame", batch: MicroBatch) -> list[SourceSaid]:
-    """The options of the query's `fencepost` sources."""
-    query = _query(df.sparkSession, batch.query_id)
-    return [] if query is None else sources_in(query.analyzedPlan())
-
-
-def first_of_run(df: "DataFrame", batch: MicroBatch) -> int:
-    """The first batch of this run of the query, as far back as Spark remembers."""
-    query = _query(df.sparkSession, batch.query_id)
-    told = [] if query is None else query.recentProgress()
-    return min([batch.batch_id, *(int(progress.batchId()) for progress in told)])
-
-
-def is_running(df: "DataFrame", query_id: str) -> bool:
-    """Whether a query of this id runs in this Spark."""
-    return running_query(df.sparkSession, query_id) is not None
-
-
-def running_query(session: "SparkSession", query_id: str) -> Any | None:
-    """The query of this id as the JVM has it, whichever session of this Spark runs it."""
-    query = _query(session, query_id)
-    return query if query is not None and query.isActive() else None
-
-
-def _query(session: Any, query_id: str) -> Any:
-    from py4j.java_gateway import JavaClass
-
-    # `_jvm.java.util.UUID` would look up each package in the JVM, which takes three milliseconds.
-    uuid = JavaClass("java.util.UUID", session.sparkContext._gateway._gateway_client).fromString(query_id)
-    return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
-
-
-def _start_of(source: Any, given: Any, end: SourceOffset) -> SourceOffset:
-    """The batch's start as Spark gives it. Spark keeps none for a source's first batch.
-
-    Then our source has put it into the end offset, and Spark's own source computes it again.
+    Raises ConfigError if the query does not run it now: Spark writes a batch's offsets before it begins.
     """
-    if given.isDefined():
-        return parse(given.get().json())
+    checkpoint = query.checkpoint
+    ends = checkpoint.ends(batch_id)
+    if ends is None or checkpoint.is_done(batch_id):
+        state = "has not planned that batch" if ends is None else "has completed that batch"
+        raise ConfigError(
+            f"batch {batch_id} was passed to the writer, but query {query.query_id} {state}. Write a batch before the "
+            "foreachBatch function returns, with the number that it got; join threads of your own"
+        )
+    starts = checkpoint.ends(batch_id - 1) or {}
+    found = _Ranges()
+    for source, text in ends.items():
+        try:
+            end = parse(text)
+        except Malformed:
+            found.others.append(f"source {source} (at {text:.100})")
+        else:
+            found.add(_start_of(checkpoint, source, starts.get(source), end), end)
+    return found.batch(query.query_id, query.run_id, batch_id)
+
+
+def unknown(query: RunningQuery, batch_id: int) -> MicroBatch:
+    """A batch without its offsets."""
+    return MicroBatch(query.query_id, query.run_id, batch_id, start={}, end={})
+
+
+def first_of_run(query: RunningQuery | None, batch_id: int) -> int:
+    """The first batch of this run of the query, as far back as Spark remembers."""
+    return min([batch_id, *(query.batches_told() if query is not None else [])])
+
+
+def _start_of(checkpoint: Checkpoint, source: str, before: str | None, end: SourceOffset) -> SourceOffset:
+    """Where the batch begins: at the end of the batch before.
+
+    There is none for a source's first batch. Then our source has put it into the end offset, and Spark's own source has
+    it in a file.
+    """
+    if before is not None:
+        return parse(before)
     if end.start is not None:
         return SourceOffset(end.start, topics=end.topics)
-    return parse(source.initialOffset().json())
+    return parse(checkpoint.beginning(source) or "{}")
 
 
 @dataclass(slots=True)
@@ -175,8 +131,3 @@ class _Ranges:
             skipped=self.skipped,
             others=tuple(self.others),
         )
-
-
-def _pairs(scala_map: Any) -> Iterator[tuple[Any, Any]]:
-    for pair in each(scala_map):
-        yield pair._1(), pair._2()

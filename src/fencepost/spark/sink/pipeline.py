@@ -19,12 +19,11 @@ used for one attempt. What is committed is only learned from Kafka, or from a co
 """
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.transaction import AbortedBy, SharedTransaction, timed_out
@@ -32,27 +31,29 @@ from fencepost.client.writing import TransactionWriter
 from fencepost.errors import (
     BatchFailed,
     BatchRefused,
-    BootstrapFailed,
     ConfigError,
-    ConnectionLost,
     Fenced,
     FencepostError,
-    GaveUp,
+    InvariantBroken,
     OutcomeUnknown,
     QueryStopped,
     TransactionFailed,
     TransactionTimedOut,
-    WriteFailed,
 )
 from fencepost.spark import ledger
 from fencepost.spark.ledger import LedgerEntry
-from fencepost.spark.sink import active, microbatch, progress, steps
+from fencepost.spark.plain_errors import one_line
+from fencepost.spark.sessions import active_session, is_connect
+from fencepost.spark.sink import active, microbatch, progress, queries, steps, stopping
 from fencepost.spark.sink.batch import Batch, Write
 from fencepost.spark.sink.decide import BatchDecision, swallowed
+from fencepost.spark.sink.failures import AGAIN, AWAY, STOPPED, TIMEOUTS_MAX, batch_failed, pause_s
+from fencepost.spark.sink.fencing import fence_by_task, take_over
 from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan, select_columns, union_records, with_topic
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.progress import TransactionProgress
+from fencepost.spark.sink.queries import Noted, RunningQuery
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.standing import Standing
 from fencepost.spark.sink.steps import BatchStep
@@ -60,23 +61,9 @@ from fencepost.spark.state.plan import State
 from fencepost.spark.workers import patient
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
-
-PAUSE_S = 0.2
-PAUSE_MAX_S = 10.0
-
-#: A batch that exceeded the transaction timeout twice will do so again.
-TIMEOUTS_MAX = 2
-#: Spark recognises by this text that its own `stop()` interrupted our function. Its regular expression overflows the
-#: stack on the long message of a cancelled job, so this text comes alone.
-STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling the sink: java.lang.InterruptedException"
-#: The cluster cannot be reached, so the failure cannot be put into the ledger.
-AWAY = (OutcomeUnknown, GaveUp, ConnectionLost, BootstrapFailed)
-#: Errors that another attempt may not have.
-AGAIN = (WriteFailed, TransactionFailed, *AWAY)
-
 
 #: From the rows of a batch, and the pipeline's state, to records.
 Transform = Callable[["DataFrame", State], "DataFrame"]
@@ -88,13 +75,15 @@ class Pipeline:
     One object serves one query at a time, over any number of its starts.
     """
 
-    def __init__(self, settings: SinkSettings, transform: Transform | None = None) -> None:
+    def __init__(self, settings: SinkSettings, transform: Transform | None = None, noted: Noted | None = None) -> None:
         self.settings = settings
         self.name = settings.pipeline
+        self.noted = noted or Noted()
         self._transform = transform
         self._is_prepared = False
         self._lock = threading.Lock()
         self._open_batch: MicroBatch | None = None  #: inside a block
+        self._query: RunningQuery | None = None  #: that called last
         self._run_id = ""
         self._cluster: Cluster | None = None
         self._transaction: SharedTransaction | None = None
@@ -102,6 +91,14 @@ class Pipeline:
         self._standing: Standing | None = None  #: valid while `_run_id` is that of the query
         self._done: tuple[str, int] | None = None  #: run id and number of the batch that ended last
         self._in_doubt: tuple[str, int] | None = None  #: of a batch whose commit has an unknown outcome
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark Connect sends a copy to its server. Connections, and what was learned through them, stay here."""
+        return {name: getattr(self, name) for name in ("settings", "_transform", "noted", "_is_prepared")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["settings"], state["_transform"], state["noted"])  # type: ignore[misc]
+        self._is_prepared = state["_is_prepared"]
 
     def __call__(self, df: "DataFrame", batch_id: int) -> None:
         with self.batch(df, batch_id) as batch:
@@ -121,34 +118,37 @@ class Pipeline:
 
     def begin_batch(self, df: "DataFrame", batch_id: int) -> MicroBatch:
         """For `Batch` only, like `end_batch`. A pipeline has one batch at a time."""
-        found = microbatch.current(df)
-        with self._lock:
-            error = self._cannot_begin(df, found, batch_id)
-            if error is None:
-                self._open_batch = found
-                return found
-            if found.batch_id != batch_id:
-                active.failed(self.settings, found.run_id, batch_id)
-                if self._open_batch is None:  # otherwise another thread is using the transaction
-                    self._note_failure(df, replace(found, batch_id=batch_id))
-        raise error
+        with one_line():
+            return self._begin(df, batch_id)
 
-    def _cannot_begin(self, df: "DataFrame", found: MicroBatch, batch_id: int) -> FencepostError | None:
+    def _begin(self, df: "DataFrame", batch_id: int) -> MicroBatch:
+        query = queries.calling(df, self.noted)
+        with self._lock:
+            try:
+                found = microbatch.read(query, batch_id)
+            except ConfigError:
+                active.failed(self.settings, query.run_id, batch_id)
+                if self._open_batch is None:  # otherwise another thread is using the transaction
+                    self._query = query
+                    self._note_failure(df, microbatch.unknown(query, batch_id))
+                raise
+            self._check_free(df, found)
+            self._open_batch, self._query = found, query
+        return found
+
+    def _check_free(self, df: "DataFrame", found: MicroBatch) -> None:
+        """Raises if another batch is open, or an earlier one failed."""
         unended = self._open_batch
-        if found.batch_id != batch_id:
-            return ConfigError(
-                f"batch {batch_id} was passed to the writer while the query runs batch {found.batch_id}. Write a batch "
-                "before the foreachBatch function returns, with the number that it got; join threads of your own"
-            )
         if unended is not None and unended.run_id == found.run_id:
-            return ConfigError(
+            raise ConfigError(
                 f"pipeline {self.name!r}: a batch is already open. Inside `with writer.batch(df, batch_id) as batch:` "
                 "call batch.write(rows), not the writer"
             )
-        if unended is not None and microbatch.is_running(df, unended.query_id):
-            return BatchRefused(active.in_use(self.settings, unended.query_id))
-        failed = active.failed_before(self.settings, found.run_id, batch_id)
-        return None if failed is None else BatchRefused(swallowed(found, failed))
+        if unended is not None and queries.is_active(df.sparkSession, unended.query_id):
+            raise BatchRefused(active.in_use(self.settings, unended.query_id))
+        failed = active.failed_before(self.settings, found.run_id, found.batch_id)
+        if failed is not None:
+            raise BatchRefused(swallowed(found, failed))
 
     def end_batch(self, batch: Batch, found: MicroBatch, *, has_failed: bool) -> None:
         active.failed(self.settings, found.run_id, found.batch_id)  # until it has succeeded
@@ -156,7 +156,8 @@ class Pipeline:
             if has_failed:
                 self._note_failure(batch.df, found)
                 return
-            self._do(batch, found)
+            with one_line(), stopping.batch():
+                self._do(batch, found)
             active.done(self.settings)
         finally:
             self._open_batch = None
@@ -169,12 +170,15 @@ class Pipeline:
         self._is_prepared = True
         return select_columns(df, self.settings.topic)
 
-    def fence(self) -> None:
-        """Take the id over before the query starts, which aborts what a dead predecessor left open.
+    def fence(self, session: "SparkSession | None" = None) -> None:
+        """Take the id over before the query starts, which aborts what a dead predecessor left open (`fencing`).
 
-        Otherwise its pending offsets would block a source that starts from committed offsets, until the transaction
-        timeout.
+        `session` is the one of this program unless given.
         """
+        session = session or active_session()
+        if session is not None and is_connect(session):
+            fence_by_task(session, self.settings)
+            return
         with self._lock:
             self._take_over()
 
@@ -218,7 +222,7 @@ class Pipeline:
             except Exception as raised:
                 error = self._cause(raised)
                 aborted += self._undo(batch, error)
-                if not microbatch.is_running(df, batch.query_id):  # it is being stopped
+                if not self._calling().is_active():  # it is being stopped
                     self.close()
                     raise QueryStopped(STOPPED) from None
                 if not isinstance(error, AGAIN):
@@ -232,10 +236,10 @@ class Pipeline:
                     if not isinstance(error, AWAY):
                         self._note_failure(df, batch)
                     self.close()
-                    raise self._failed(batch, reasons, error) from error
-            pause_s = min(PAUSE_MAX_S, PAUSE_S * 2 ** (len(reasons) - 1)) * random.uniform(0.5, 1.0)
-            logger.warning("%s: batch %d again in %.1f s: %s", self.name, batch.batch_id, pause_s, reasons[-1])
-            time.sleep(pause_s)
+                    raise batch_failed(self.name, batch.batch_id, reasons, error) from error
+            wait_s = pause_s(len(reasons))
+            logger.warning("%s: batch %d again in %.1f s: %s", self.name, batch.batch_id, wait_s, reasons[-1])
+            time.sleep(wait_s)
 
     def _skip(self, df: "DataFrame", batch: MicroBatch, standing: Standing) -> None:
         """The batch is committed. Spark's state for it may not be, and running the plan commits it."""
@@ -246,7 +250,7 @@ class Pipeline:
             )
         if standing.keeps_state:
             run_plan(df)
-        progress.note(TransactionProgress(self.name, batch.query_id, batch.batch_id, was_skipped=True))
+        progress.note(TransactionProgress(self.name, batch.query_id, batch.batch_id, was_skipped=True), df.sparkSession)
 
     def _missing(self, given: Batch, batch: MicroBatch, standing: Standing) -> Sequence[Write]:
         """The writes of a committed batch that are still missing: none, unless only a part of it was committed.
@@ -302,7 +306,7 @@ class Pipeline:
         written = JobResult()
         try:
             if writes:
-                with given.shared(writes):
+                with stopping.job(), given.shared(writes):
                     written = job.run(union_records([make(state) for make in writes]), rows_max, opening)
             elif standing.keeps_state:
                 run_plan(given.df)
@@ -326,7 +330,8 @@ class Pipeline:
                 aborted=aborted,
                 write_ms=written.write_ms,
                 commit_ms=(time.monotonic() - started_s) * 1000,
-            )
+            ),
+            given.df.sparkSession,
         )
 
     def _commit(
@@ -375,6 +380,8 @@ class Pipeline:
             self._in_doubt = (batch.run_id, batch.batch_id)
             return 0
         was_open = transaction.is_open
+        if isinstance(error, QueryStopped) and self._cluster is not None:
+            self._cluster.close()  # a connection may have been interrupted in the middle of an answer
         try:
             transaction.abort()
         except Fenced:
@@ -393,13 +400,15 @@ class Pipeline:
         """At the start of a query, and whenever an outcome is unknown: fence, then read what is committed."""
         if self._standing is not None and self._run_id == batch.run_id:
             return self._standing
-        active.begin(self.settings, batch.query_id, batch.run_id, lambda query: microbatch.is_running(df, query))
+        session = df.sparkSession
+        active.begin(self.settings, batch.query_id, batch.run_id, lambda query: queries.is_active(session, query))
+        active.tell(session, self.settings, batch.query_id, self.noted.checkpoint)
         self._take_over()
         cluster, settings = self._open_cluster(), self.settings
         ledger.ensure(cluster)
         if self._job is None:
-            self._job = WriteJob(df.sparkSession, replace(settings, client=cluster.settings), cluster)
-        self._standing = Standing.read(cluster, settings, df, batch)
+            self._job = WriteJob(session, replace(settings, client=cluster.settings), cluster)
+        self._standing = Standing.read(cluster, settings, self._calling(), batch)
         self._run_id = batch.run_id
         steps.hook(BatchStep.FENCED, batch.batch_id)
         return self._standing
@@ -408,19 +417,17 @@ class Pipeline:
         if self._transaction is not None:
             self._transaction.reclaim()  # not init, which would fence a successor
             return
-        transaction = SharedTransaction(
-            self._open_cluster(),
-            self.settings.transactional_id,
-            timeout_ms=self.settings.transaction_timeout_ms,
-            protocol=self.settings.protocol,
-        )
-        transaction.init()
-        self._transaction = transaction
+        self._transaction = take_over(self._open_cluster(), self.settings)
 
     def _opened(self) -> tuple[SharedTransaction, WriteJob]:
         if self._transaction is None or self._job is None:
             raise BatchFailed("the pipeline was closed while a batch was under way")
         return self._transaction, self._job
+
+    def _calling(self) -> RunningQuery:
+        if self._query is None:
+            raise InvariantBroken("a batch is under way without a query")
+        return self._query
 
     def _open_cluster(self) -> Cluster:
         if self._cluster is None:
@@ -429,11 +436,3 @@ class Pipeline:
             cluster.settings = patient(self.settings.client)
             self._cluster = cluster
         return self._cluster
-
-    def _failed(self, batch: MicroBatch, reasons: list[str], error: Exception) -> BatchFailed:
-        is_unknown = isinstance(error, OutcomeUnknown)
-        outcome = "the next start will find out if it is committed" if is_unknown else "nothing of it is visible"
-        tries = "; then ".join(dict.fromkeys(reasons))
-        return BatchFailed(
-            f"pipeline {self.name!r}: batch {batch.batch_id} failed {len(reasons)} times, and {outcome}: {tries}"
-        )

@@ -17,6 +17,7 @@ from fencepost.client.cluster import Cluster
 from fencepost.client.identity import MADE_UP_IDS
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
+from fencepost.spark.sessions import application_id
 from fencepost.spark.sink.jobs import WriteJob, select_columns
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.settings import SinkSettings
@@ -75,8 +76,11 @@ def write_plain(
     transactional_id: str | None,
     options: Mapping[str, object] | None,
 ) -> WriteSummary:
-    application = df.sparkSession.sparkContext.applicationId
-    lent = ids.lend(application) if transactional_id is None else contextlib.nullcontext(transactional_id)
+    lent = (
+        ids.lend(application_id(df.sparkSession))
+        if transactional_id is None
+        else contextlib.nullcontext(transactional_id)
+    )
     with lent as name:
         settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
         rows = select_columns(df, settings.topic)

@@ -1,14 +1,22 @@
 """What the sink has committed, transaction by transaction, for users and listeners.
 
-Kept in the driver's process, per query: the last transactions in detail, and totals.
+Kept in the process that runs `foreachBatch`, per query: the last transactions in detail, and totals. With Spark Connect
+that process belongs to the server, and the totals are also a setting of the session, for the program that started the
+query.
 """
 
+import json
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
+
+from fencepost.spark.sessions import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +64,15 @@ class SinkProgress:
     def of_batch(self, batch_id: int) -> TransactionProgress | None:
         return next((found for found in reversed(self.recent) if found.batch_id == batch_id), None)
 
+    @classmethod
+    def from_dict(cls, query_id: str, given: Mapping[str, Any]) -> Self:
+        """What `as_dict` gave."""
+        sums = {name: given[name] for name in ("pipeline", "committed", "aborted", "skipped", "records", "bytes")}
+        found = cls(query_id=query_id, **sums, commit_ms=given["commitMs"])
+        if given["last"] is not None:
+            found.recent.append(TransactionProgress(**given["last"]))
+        return found
+
     def as_dict(self) -> dict[str, Any]:
         sums = {name: getattr(self, name) for name in ("committed", "aborted", "skipped", "records", "bytes")}
         last = self.last
@@ -72,6 +89,16 @@ def of_query(query_id: str) -> SinkProgress | None:
         return _by_query.get(query_id)
 
 
+def of_remote_query(session: "SparkSession", query_id: str) -> SinkProgress | None:
+    """The same for a query of Spark Connect, whose sink runs in a process of the server. `recent` has the last one."""
+    told = session.conf.get(_setting_of(query_id), None)
+    return None if told is None else SinkProgress.from_dict(query_id, json.loads(told))
+
+
+def _setting_of(query_id: str) -> str:
+    return f"fencepost.progress.{query_id}"
+
+
 def subscribe(listener: Callable[[TransactionProgress], None]) -> Callable[[], None]:
     """Call `listener` after every transaction, in the query's thread. Returns a function that ends this."""
     _listeners.append(listener)
@@ -83,7 +110,8 @@ def note_abort(pipeline: str, query_id: str) -> None:
         _sums(pipeline, query_id).aborted += 1
 
 
-def note(done: TransactionProgress) -> None:
+def note(done: TransactionProgress, session: "SparkSession | None" = None) -> None:
+    """`session` is the query's: if it is one of Spark Connect, the program that started the query reads it there."""
     with _lock:
         sums = _sums(done.pipeline, done.query_id)
         sums.recent.append(done)
@@ -99,6 +127,11 @@ def note(done: TransactionProgress) -> None:
             listener(done)
         except Exception:  # the batch is committed: what a listener meets is no failure of it
             logger.exception("%s: a listener failed after batch %d", done.pipeline, done.batch_id)
+    if session is not None and is_connect(session):
+        try:
+            session.conf.set(_setting_of(done.query_id), json.dumps(sums.as_dict()))
+        except Exception as error:  # likewise
+            logger.warning("%s: the progress of batch %d is not shown: %s", done.pipeline, done.batch_id, error)
 
 
 def _sums(pipeline: str, query_id: str) -> SinkProgress:

@@ -7,7 +7,7 @@ once at the start of a query, after its id was fenced. From then on only our own
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.groups import NO_OFFSET, CommittedOffset, committed_offsets
@@ -19,12 +19,10 @@ from fencepost.spark.sink import active, microbatch
 from fencepost.spark.sink.decide import BatchDecision, check_checkpoint, check_topics, checkpoint_lost, decide
 from fencepost.spark.sink.inherited import check_pipeline, is_elsewhere
 from fencepost.spark.sink.microbatch import MicroBatch
+from fencepost.spark.sink.queries import RunningQuery
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.topic_identity import identities, is_other
 from fencepost.wire.terms import TopicPartition
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 logger = logging.getLogger(__name__)
 
@@ -33,23 +31,28 @@ logger = logging.getLogger(__name__)
 class Standing:
     cluster: Cluster
     pipeline: str
+    query: RunningQuery
     in_checkpoint: frozenset[InCheckpoint] = frozenset()  #: what this query keeps only in Spark's checkpoint
+    is_state_unknown: bool = False  #: whether Spark's state is among it will be known when a batch has run
     reads_elsewhere: bool = False  #: no source reads from the sink's cluster
     last: LedgerEntry | None = None
     _committed: dict[TopicPartition, Reached] = field(default_factory=dict)
     _asked: set[TopicPartition] = field(default_factory=set)  #: partitions whose group offsets have been read
 
     @classmethod
-    def read(cls, cluster: Cluster, settings: SinkSettings, df: "DataFrame", batch: MicroBatch) -> Self:
+    def read(cls, cluster: Cluster, settings: SinkSettings, query: RunningQuery, batch: MicroBatch) -> Self:
         """Raises BatchRefused if this batch's query cannot continue the pipeline."""
-        sources = microbatch.sources(df, batch)
+        sources = query.sources()
         elsewhere = not batch.others and is_elsewhere(",".join(map(str, settings.client.bootstrap)), sources)
         try:
             check_pipeline(settings.pipeline, sources)
         except ConfigError as error:  # allowed here: one function may write for several pipelines
             logger.warning("%s. Without its checkpoint this query will not continue where the sink stopped", error)
-        kinds = {InCheckpoint.STATE: microbatch.keeps_state(df, batch), InCheckpoint.POSITIONS: bool(batch.others)}
+        keeps_state = query.keeps_state()
+        # If nobody knows whether the query keeps state, it is taken to keep some: refusing is safe.
+        kinds = {InCheckpoint.STATE: keeps_state in (True, None), InCheckpoint.POSITIONS: bool(batch.others)}
         kept = frozenset(kind for kind, is_kept in kinds.items() if is_kept)
+        certain = kept if keeps_state is not None else kept - {InCheckpoint.STATE}
         last = ledger.read_entry(cluster, settings.pipeline)
         if last is None:
             # A function that writes for several pipelines has written for the others already.
@@ -61,8 +64,9 @@ class Standing:
                     "with the new one; or give the new pipeline a checkpoint of its own. If the query writes for both, "
                     "call the writer of the old pipeline first"
                 )
-            return cls(cluster, settings.pipeline, kept, elsewhere)
-        if last.failed is not None and microbatch.first_of_run(df, batch) <= last.failed[1] < batch.batch_id:
+            return cls(cluster, settings.pipeline, query, certain, keeps_state is None, elsewhere)
+        first = microbatch.first_of_run(query, batch.batch_id) if last.failed is not None else 0
+        if last.failed is not None and first <= last.failed[1] < batch.batch_id:
             # Spark has repeated that batch in this run, and the function left it out: an error would be in `active`.
             last = replace(last, failed=None)
         lost = check_checkpoint(batch, kept, last)
@@ -70,10 +74,14 @@ class Standing:
             raise BatchRefused(checkpoint_lost(batch, last, lost))
         if lost is not None:
             logger.warning("%s: continuing without %s (failOnStateLoss is false)", settings.pipeline, lost)
-        return cls(cluster, settings.pipeline, kept, elsewhere, last, last.reached)
+        return cls(cluster, settings.pipeline, query, certain, keeps_state is None, elsewhere, last, last.reached)
 
     @property
     def keeps_state(self) -> bool:
+        """Whether Spark keeps state for the query. If nobody knew when it started, its checkpoint tells later."""
+        if self.is_state_unknown and self.query.keeps_state():
+            self.in_checkpoint |= {InCheckpoint.STATE}
+            self.is_state_unknown = False
         return InCheckpoint.STATE in self.in_checkpoint
 
     @property
@@ -121,6 +129,7 @@ class Standing:
     def entry_of(self, batch: MicroBatch, changelogs: Mapping[str, ChangelogEntry], writes: int) -> LedgerEntry:
         """The ledger entry for this batch, with all of its `writes` committed."""
         reached = {**self._committed, **batch.end}
+        in_checkpoint = self.in_checkpoint | ({InCheckpoint.STATE} if self.keeps_state else frozenset())
         return LedgerEntry(
             query_id=batch.query_id,
             run_id=batch.run_id,
@@ -129,7 +138,7 @@ class Standing:
             ahead={where: each for where, each in reached.items() if len(each) > 1},
             topics={**(self.last.topics if self.last is not None else {}), **batch.topics},
             changelogs={**self.changelogs, **changelogs},
-            in_checkpoint=self.in_checkpoint,
+            in_checkpoint=in_checkpoint,
             writes=writes,
         )
 

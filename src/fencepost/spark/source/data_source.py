@@ -42,12 +42,13 @@ class FencepostDataSource(DataSource):
         return BatchReader(self._parse(ReadKind.BATCH, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from fencepost.spark.source.readers import RefusedReader, StreamReader
-
+        readers = _stream_readers()
+        found: DataSourceStreamReader
         try:
-            return StreamReader(self._parse(ReadKind.STREAM, schema))
+            found = readers.StreamReader(self._parse(ReadKind.STREAM, schema))
         except FencepostError as error:
-            return RefusedReader(error)
+            found = readers.RefusedReader(error)
+        return found
 
     @one_line()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -70,3 +71,12 @@ class FencepostDataSource(DataSource):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.options),)
+
+
+def _stream_readers() -> Any:
+    """The module with the stream readers for this version of Spark."""
+    try:
+        from fencepost.spark.source import stream_reader_limited as readers
+    except ImportError:  # before Spark 4.2
+        from fencepost.spark.source import stream_reader_unguided as readers  # type: ignore[no-redef]
+    return readers

@@ -100,9 +100,29 @@ class StreamPlanner:
         # Keep the identity of a deleted topic: a topic that is created with its name later is another one.
         topics = {**gone, **{name: topics[name] for name in sorted({where.topic for where in ends} & topics.keys())}}
         # If the start is where the query began, this ends its first batch.
-        if start.start is not None and start.start == start.offsets:
+        if start.is_initial:
             return SourceOffset(ends, begin, topics, {**start.replaced, **replaced}, start.skipped)
         return SourceOffset(ends, None, topics, replaced)
+
+    @wanted(Operation.READ)
+    def newest(self) -> SourceOffset:
+        """The current ends of all partitions."""
+        ends = self._ends(subscribed_partitions(self._cluster, self._options))
+        return SourceOffset(ends, topics=self._topics(ends))
+
+    @wanted(Operation.READ)
+    def check_losses(self, start: SourceOffset, end: SourceOffset) -> None:
+        """What `next_end` checks, for an end that it did not give: lost records are an error or a warning."""
+        replaced = replaced_topics(start.topics, end.topics)
+        for name, was in replaced.items():
+            self._warn(replaced_topic(name, was, end.topics.get(name)))
+        if start.is_initial and end.start is not None:
+            begin = end.start
+        else:
+            begin = {where: offset for where, offset in start.offsets.items() if where.topic not in replaced}
+        there = set(subscribed_partitions(self._cluster, self._options))
+        ends = {where: offset for where, offset in end.offsets.items() if where in there}
+        self._without_losses({**self._first_of_new(begin, ends), **begin}, ends)
 
     def report(self) -> dict[str, Any]:
         """The ends of all partitions, and how far behind them the last batch ends, both in offsets.
@@ -119,7 +139,7 @@ class StreamPlanner:
         """The ranges from `start` to `end`. The end of a query's first batch has its own start."""
         if start == end:
             return []
-        begin = end.start
+        begin = end.start if start.is_initial else None
         if begin is None:
             replaced = replaced_topics(start.topics, end.topics)
             begin = {where: offset for where, offset in start.offsets.items() if where.topic not in replaced}

@@ -19,6 +19,7 @@ from fencepost.spark.options import Options, client_settings
 from fencepost.wire.terms import Isolation, TopicPartition
 
 SUBSCRIBE, PATTERN, ASSIGN = "subscribe", "subscribePattern", "assign"
+CHECKPOINT = "checkpointLocation"
 KNOWN = (
     SUBSCRIBE,
     PATTERN,
@@ -39,6 +40,7 @@ KNOWN = (
     "minOffsetsPerTrigger",
     "minPartitions",
     "pipeline",
+    CHECKPOINT,
     # Spark's options for its Java consumer: accepted, without effect.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -113,6 +115,7 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     include_headers: bool = False
     fetch_bytes: int = DEFAULT_FETCH_BYTES
+    checkpoint: str | None = None  #: the query's; only Spark 4.0 and 4.1 need it
 
 
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
@@ -141,6 +144,7 @@ def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
         max_offsets=most,
         min_offsets=least,
         max_delay_ms=given.duration_ms("maxTriggerDelay", DEFAULT_MAX_DELAY_MS),
+        checkpoint=given.text(CHECKPOINT),
     )
 
 

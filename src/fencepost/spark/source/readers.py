@@ -8,18 +8,11 @@ from collections.abc import Iterator
 from typing import Any, Never
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
-)
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.rights import Operation, wanted
 from fencepost.errors import FencepostError, OffsetsOutOfRange, TopicNotFound
-from fencepost.spark.offsets_json import parse
+from fencepost.spark.offsets_json import SourceOffset, parse
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.positions import batch_ranges, warn_of_loss
@@ -57,7 +50,9 @@ class BatchReader(DataSourceReader):
         return read_partition(self._options, partition)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReading(DataSourceStreamReader):
+    """What the stream readers for all versions of Spark have in common. The rest is in `stream_reader_*`."""
+
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._planner: StreamPlanner | None = None
@@ -65,55 +60,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_planner": None}
 
-    # -- planning ----------------------------------------------------------------------------------------------------
-
     @one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return self._plan().initial().as_dict()
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Tells Spark that there is a limit. `latestOffset` applies all of them, whichever is returned here."""
-        if self._options.max_offsets is not None:
-            return ReadMaxRows(self._options.max_offsets)
-        if self._options.min_offsets is not None:
-            return ReadMinRows(self._options.min_offsets)
-        return ReadAllAvailable()
-
-    @one_line()
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        known = parse(start)
-        end = self._plan().next_end(known, unlimited=isinstance(limit, ReadAllAvailable))
-        return start if end is known else end.as_dict()
-
-    @one_line()
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._plan().freeze()
-
-    @one_line()
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self._plan().report()
-
     @one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return _partitions(self._plan().ranges(parse(start), parse(end)), self._options)
+        return _partitions(self._ranges(parse(start), parse(end)), self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_partition(self._options, partition)
 
     def stop(self) -> None:
         if self._planner is not None:
             self._planner.close()
             self._planner = None
 
+    def _ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
+        return self._plan().ranges(start, end)
+
     def _plan(self) -> StreamPlanner:
         if self._planner is None:
             self._planner = StreamPlanner(Cluster(self._options.client), self._options)
         return self._planner
 
-    # -- reading -----------------------------------------------------------------------------------------------------
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_partition(self._options, partition)
-
-
-class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class Refusing:
     """Replaces a stream reader that cannot be made, and raises the reason when Spark first calls it.
 
     An error raised earlier is lost: Spark's process for the stream then stops the reader that it did not get, and
@@ -127,8 +99,7 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _refuse(self, *_given: Any, **_named: Any) -> Never:
         raise self._reason
 
-    initialOffset = getDefaultReadLimit = latestOffset = prepareForTriggerAvailableNow = _refuse  # noqa: N815
-    partitions = read = _refuse
+    initialOffset = latestOffset = partitions = read = _refuse  # noqa: N815
 
 
 def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[InputPartition]:

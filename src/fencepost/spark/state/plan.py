@@ -3,12 +3,15 @@
 Only for use inside the sink: after fencing and before writing, the committed end of the state is certain.
 """
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
 from fencepost.spark.ledger import ChangelogEntry
+from fencepost.spark.sessions import parallelism
+from fencepost.spark.shuffle import repartition_by_id
 from fencepost.spark.state import changelog, values
 from fencepost.spark.state.stage import KEY, PARTITION, STATE, StateStage
 from fencepost.spark.state.step import StatefulStep
@@ -48,21 +51,21 @@ class State:
         All of them must be among the records of the batch, unchanged.
         """
         from pyspark.sql import functions as sql
-        from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
         if step.name in self.changelogs:
             raise ConfigError(f"step {step.name!r} is used twice in one batch: a key can only have one new state")
         _check_columns(rows, step)
-        log = self._changelog(step, rows.sparkSession.sparkContext.defaultParallelism)
+        log = self._changelog(step, parallelism(rows.sparkSession))
         state, output = _schema(step.state), _schema(step.output)
-        state_schema, output_schema = (to_arrow_schema(each, timezone="UTC") for each in (state, output))
+        state_schema, output_schema = _arrow_schema(state), _arrow_schema(output)
         values.check_schema(state_schema, f"the state of step {step.name!r}")
         stage = StateStage(self._cluster.settings, log, self._directory, step, state_schema, output_schema)
         own = [StructField(KEY, StringType()), StructField(PARTITION, IntegerType()), StructField(STATE, state)]
         key = sql.to_json(sql.struct(*step.keys), KEY_JSON)
         keyed = rows.withColumn(KEY, key).withColumn(PARTITION, _owner(log.partitions))
-        done = keyed.repartitionById(log.partitions, PARTITION).mapInArrow(stage, StructType([*own, *output.fields]))
+        placed = repartition_by_id(keyed, log.partitions, PARTITION)
+        done = placed.mapInArrow(stage, StructType([*own, *output.fields]))
         return done.select(*_record(step, output.names, log.topic))
 
     def keep(self, rows: "DataFrame") -> "DataFrame":
@@ -87,6 +90,14 @@ class State:
         found = changelog.look(self._cluster, name, partitions, step.configs, self._remembered.get(step.name))
         self.changelogs[step.name] = ChangelogEntry(found.partitions, found.identity)
         return found
+
+
+def _arrow_schema(schema: "StructType") -> Any:
+    """Times are in UTC. Before Spark 4.2 they always were, and there was no such argument."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    zone: Any = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
 
 
 def _schema(ddl: str) -> "StructType":

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.errors import BatchFailed, ConfigError, Fenced, GaveUp, TopicNotFound, WriteFailed
-from fencepost.spark.sink.jobs import _as_error, _known, check_columns
+from fencepost.spark.sink.jobs import _as_error, check_columns, known_error
 
 
 def test_the_columns_of_sparks_own_sink_are_taken() -> None:
@@ -47,10 +47,12 @@ def test_a_writers_error_keeps_its_class() -> None:
 
 def test_an_error_of_a_task_is_found_in_sparks_account_of_it() -> None:
     account = "Job aborted ...\n  File ...\nfencepost.errors.TopicNotFound: there is no topic 'x'\n\n\tat org.apache..."
-    found = _known(Exception(account))
+    found = known_error(Exception(account))
     assert isinstance(found, TopicNotFound)
     assert str(found) == "there is no topic 'x'"
-    assert isinstance(_known(Exception("fencepost.errors.WriteFailed: no")), BatchFailed)
-    assert isinstance(_known(Exception("x\nfencepost.errors.Refused: INVALID_TOPIC_EXCEPTION: 'a/b'\n")), BatchFailed)
-    assert isinstance(_known(Exception("fencepost.errors.GaveUp: 60 s")), GaveUp)
-    assert _known(Exception("java.lang.OutOfMemoryError")) is None
+    assert isinstance(known_error(Exception("fencepost.errors.WriteFailed: no")), BatchFailed)
+    assert isinstance(
+        known_error(Exception("x\nfencepost.errors.Refused: INVALID_TOPIC_EXCEPTION: 'a/b'\n")), BatchFailed
+    )
+    assert isinstance(known_error(Exception("fencepost.errors.GaveUp: 60 s")), GaveUp)
+    assert known_error(Exception("java.lang.OutOfMemoryError")) is None

@@ -1,0 +1,205 @@
+"""The running query as Spark knows it: its ids, its checkpoint, whether it runs, and what its plan has.
+
+There are two kinds of session, and only this module and `fencepost.spark.sessions` tell them apart:
+
+===============  =======================================================================================================
+classic          `foreachBatch` calls a function in the driver's own process. Everything is asked of the query's object
+                 in the JVM
+Spark Connect    `foreachBatch` calls a copy of the function in a Python process of the server, which has no JVM. The
+                 session lists queries by their ids. What it does not tell is noted when the query is started (`Noted`)
+===============  =======================================================================================================
+
+The offsets of a batch come from the checkpoint, with either kind (`microbatch`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fencepost.errors import ConfigError
+from fencepost.spark.checkpoint import Checkpoint, HadoopFiles, LocalFiles, SparkFiles, local_path
+from fencepost.spark.sessions import is_connect
+from fencepost.spark.sink.inherited import SourceSaid, each, sources_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+#: In the text of every Spark operator with state.
+STATE_IN_PLAN = "state info ["
+FIELDS_SHOWN = 25
+OUTSIDE = (
+    "call this function from foreachBatch of a streaming query; for a batch query use fencepost.spark.write. A thread "
+    "of your own that calls it must be a pyspark.InheritableThread"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What is known of a query before it starts. Travels with the function to the server of Spark Connect."""
+
+    checkpoint: str | None = None
+    keeps_state: bool | None = None  #: whether it has stateful operators of Spark; None if unknown
+    sources: Sequence[SourceSaid] = ()
+
+
+def note(df: "DataFrame", checkpoint: str, sources: Sequence[SourceSaid]) -> Noted:
+    """What is known of a query that will write this streaming DataFrame."""
+    if not is_connect(df.sparkSession):
+        return Noted(checkpoint)
+    frame: Any = df
+    return Noted(checkpoint, STATE_IN_PLAN in frame._explain_string(extended=False), tuple(sources))
+
+
+class RunningQuery(Protocol):
+    query_id: str  #: of the checkpoint; survives restarts
+    run_id: str  #: of this start of the query
+
+    @property
+    def checkpoint(self) -> Checkpoint: ...
+
+    def is_active(self) -> bool:
+        """Whether it still runs; no longer while it is being stopped."""
+
+    def keeps_state(self) -> bool | None:
+        """Whether it has stateful operators of Spark, whose state is in its checkpoint; None if unknown."""
+
+    def sources(self) -> Sequence[SourceSaid]:
+        """The options of its `fencepost` sources."""
+
+    def batches_told(self) -> list[int]:
+        """The numbers of this run's last completed batches, as far back as Spark remembers."""
+
+
+def calling(df: "DataFrame", noted: Noted) -> RunningQuery:
+    """The query whose `foreachBatch` is calling with this DataFrame. Raises ConfigError if there is none."""
+    session: Any = df.sparkSession
+    if is_connect(session):
+        return _ConnectQuery.calling(session, noted)
+    query_id = session.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
+    if not query_id:
+        raise ConfigError(OUTSIDE)
+    found = find(session, query_id, noted)
+    if found is None:
+        raise ConfigError(f"query {query_id} is not running in this Spark session")
+    return found
+
+
+def find(session: "SparkSession", query_id: str, noted: Noted | None = None) -> RunningQuery | None:
+    """The query of this id, whichever session of this Spark runs it. It may be about to stop."""
+    noted = noted or Noted()
+    if is_connect(session):
+        return _ConnectQuery.find(session, query_id, noted)
+    query = _in_jvm(session, query_id)
+    return None if query is None else _ClassicQuery(session, query_id, query)
+
+
+def is_active(session: "SparkSession", query_id: str) -> bool:
+    found = find(session, query_id)
+    return found is not None and found.is_active()
+
+
+class _ClassicQuery:
+    def __init__(self, session: Any, query_id: str, query: Any) -> None:
+        self.query_id = query_id
+        self.run_id = str(query.runId().toString())
+        self._session = session
+        self._query = query
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        root = str(self._query.resolvedCheckpointRoot())
+        path = local_path(root)
+        return Checkpoint(HadoopFiles(root, self._session) if path is None else LocalFiles(path))
+
+    def is_active(self) -> bool:
+        return bool(self._query.isActive())
+
+    def keeps_state(self) -> bool:
+        return _has_state(self._query.getLatestExecutionContext().executionPlan().executedPlan())
+
+    def sources(self) -> Sequence[SourceSaid]:
+        return sources_in(self._query.analyzedPlan())
+
+    def batches_told(self) -> list[int]:
+        return [int(progress.batchId()) for progress in self._query.recentProgress()]
+
+
+def _in_jvm(session: Any, query_id: str) -> Any:
+    from py4j.java_gateway import JavaClass
+
+    # `_jvm.java.util.UUID` would look up each package in the JVM, which takes three milliseconds.
+    uuid = JavaClass("java.util.UUID", session.sparkContext._gateway._gateway_client).fromString(query_id)
+    return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
+
+
+def _has_state(operator: Any) -> bool:
+    """Operator by operator, because spark.sql.maxPlanStringLength truncates the text of a whole plan."""
+    if STATE_IN_PLAN in operator.simpleString(FIELDS_SHOWN):
+        return True
+    return any(_has_state(child) for child in each(operator.children()))
+
+
+class _ConnectQuery:
+    def __init__(self, query: Any, noted: Noted, checkpoint: Checkpoint) -> None:
+        self.query_id = str(query.id)
+        self.run_id = str(query.runId)
+        self._checkpoint = checkpoint
+        self._query = query
+        self._noted = noted
+
+    @classmethod
+    def calling(cls, session: Any, noted: Noted) -> "_ConnectQuery":
+        if noted.checkpoint is None:
+            raise ConfigError(
+                "with Spark Connect a writer must know the query's checkpoint: batch_writer(..., checkpoint=...) with "
+                "the checkpointLocation of the query"
+            )
+        running = {str(query.id): query for query in session.streams.active}
+        for checkpoint in _candidates(session, noted.checkpoint):
+            query_id = checkpoint.query_id
+            if query_id in running:
+                return cls(running[query_id], noted, checkpoint)
+        raise ConfigError(
+            f"no running query of this session has the checkpoint {noted.checkpoint!r}: give batch_writer the "
+            f"checkpointLocation of the query, as an absolute path or an address. Otherwise {OUTSIDE}"
+        )
+
+    @classmethod
+    def find(cls, session: Any, query_id: str, noted: Noted) -> "_ConnectQuery | None":
+        query = session.streams.get(query_id)
+        if query is None:
+            return None
+        root = noted.checkpoint or ""
+        return cls(query, noted, Checkpoint(SparkFiles(root, session)))
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._checkpoint
+
+    def is_active(self) -> bool:
+        from pyspark.errors import PySparkException
+
+        try:
+            return bool(self._query.isActive)
+        except PySparkException:
+            return False  # the server is going away
+
+    def keeps_state(self) -> bool | None:
+        return self._noted.keeps_state if self._noted.keeps_state is not None else self._checkpoint.has_state or None
+
+    def sources(self) -> Sequence[SourceSaid]:
+        return self._noted.sources
+
+    def batches_told(self) -> list[int]:
+        return [int(progress.batchId) for progress in self._query.recentProgress]
+
+
+def _candidates(session: Any, root: str) -> list[Checkpoint]:
+    """Where the checkpoint may be: a path without a scheme is on the cluster's default file system, whichever that is.
+
+    Local files come first: they are read without a job of Spark.
+    """
+    path = local_path(root)
+    remote = Checkpoint(SparkFiles(root.rstrip("/"), session))
+    return [remote] if path is None else [Checkpoint(LocalFiles(path)), remote]
