@@ -6,6 +6,7 @@ be killed, so the broker itself has to notice.
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import gc
 import logging
@@ -31,6 +32,9 @@ OWNER_POLL_S = 0.25
 STDIN = 0
 DENIALS_FILE = "authorizer.log"  #: in the data directory
 DENIALS_BYTES = 10 * 1024 * 1024  #: then it is renamed to authorizer.log.1, and a new one begun
+#: Of glibc's mallopt, with what they are set to: memory that is freed is kept up to here, and reused from here down.
+M_TRIM_THRESHOLD, KEPT_BYTES = -1, 8 * 1024 * 1024
+M_MMAP_THRESHOLD, REUSED_BYTES = -3, 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ def serve(
     )
     if settings.authorizer_class_name:
         _log_denials(data_dir / DENIALS_FILE)
+    _keep_freed_memory()
     try:
         uvloop.run(_serve(Node(data_dir, settings, host, port, users=users), owner, greeting))
     except FencepostError as error:
@@ -81,6 +86,15 @@ def serve(
         if owner is not None and owner.takes_data_along and owner.is_gone():
             shutil.rmtree(data_dir, ignore_errors=True)
     return None
+
+
+def _keep_freed_memory() -> None:
+    """Buffers of some 100 KB come and go with every answer over TLS. By default glibc may give each back to the system,
+    depending on what lies beside it, and then the system's zeroing of new pages costs as much as all the rest."""
+    with contextlib.suppress(AttributeError, OSError):  # another libc
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, REUSED_BYTES)
+        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _log_denials(path: Path) -> None:

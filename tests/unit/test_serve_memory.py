@@ -1,0 +1,28 @@
+"""A broker's process reuses the memory of its buffers."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+#: Two buffers at a time, as plaintext and ciphertext are; prints how many pages the system had to give meanwhile.
+BUFFERS = """
+import resource
+from fencepost.cli import serve
+serve._keep_freed_memory()
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for count in (10, 1000):
+    before = faults()
+    for _ in range(count):
+        pair = bytes(bytearray(256 * 1024)), bytes(bytearray(256 * 1024))
+        del pair
+print(faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's setting")
+def test_buffers_that_come_and_go_need_no_new_pages() -> None:
+    done = subprocess.run([sys.executable, "-c", BUFFERS], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1000
