@@ -26,9 +26,10 @@ from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, ratio, spread
 from fencepost.client import Cluster, ProducerIdentity, TransactionProtocol
 from fencepost.client.decode import Decoder
-from fencepost.client.encode import Blob, Encoder, TopicShape
+from fencepost.client.encode import Blob, Encoder
 from fencepost.client.offsets import latest
 from fencepost.client.reading import read_range
+from fencepost.client.shapes import TopicShape
 from fencepost.client.stamp import stamp
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter

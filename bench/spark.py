@@ -38,7 +38,8 @@ ROWS_PER_TRANSACTION = 100_000
 def fill(server: Server, topic: str, records: int) -> None:
     """Purchases of the shop's, in transactions as the shop writes them."""
     from fencepost.client.cluster import Cluster
-    from fencepost.client.encode import Encoder, TopicShape
+    from fencepost.client.encode import Encoder
+    from fencepost.client.shapes import TopicShape
     from fencepost.client.transaction import SharedTransaction
     from fencepost.client.writing import TransactionWriter
     from fencepost.shop.purchases import purchase_rows

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fencepost.client import Cluster, ProducerIdentity
-from fencepost.client.encode import Encoder, TopicShape
+from fencepost.client.encode import Encoder
 from fencepost.client.offsets import earliest, latest, partitions_of
 from fencepost.client.reading import read_range
+from fencepost.client.shapes import TopicShape
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.wire.compression import Compression

@@ -49,7 +49,8 @@ def test_a_writer_that_was_replaced_is_refused_and_writes_nothing(cluster: Clust
 
 
 def test_what_a_writer_left_open_is_undone_by_the_next(cluster: Cluster, bootstrap: str):
-    from fencepost.client.encode import Encoder, TopicShape
+    from fencepost.client.encode import Encoder
+    from fencepost.client.shapes import TopicShape
     from fencepost.client.writing import TransactionWriter
     from fencepost.shop.purchases import purchase_rows
 

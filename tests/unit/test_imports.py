@@ -22,7 +22,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": {"errors", "clock", "setting", "wire", "security", "log", "coordinator"},
     "security": {"errors", "wire"},
     "client": {"errors", "clock", "wire", "security"},
-    "spark": {"errors", "clock", "wire", "security", "client"},
+    "dead_letters": {"errors", "wire", "client"},
+    "spark": {"errors", "clock", "wire", "security", "client", "dead_letters"},
     # For people with the base install: of Spark's half only what needs no extra.
     "operate": {"errors", "wire", "client", "spark"},
     "shop": {"errors", "clock", "wire", "security", "client", "spark", "embedded"},

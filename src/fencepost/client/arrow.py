@@ -67,7 +67,7 @@ def _to_binary(name: str, array: Any) -> Any:
 
 
 def header_columns(array: Any) -> tuple[ListColumn, BytesColumn, BytesColumn]:
-    """A column of lists of `key`, `value`: the lists, and the two columns of all their items."""
+    """A column of lists of `key`, `value`: the lists, and the two columns of all their items. Keys may be null."""
     kind = array.type
     if pa.types.is_null(kind):
         return NO_LISTS, ABSENT, ABSENT
@@ -77,8 +77,6 @@ def header_columns(array: Any) -> tuple[ListColumn, BytesColumn, BytesColumn]:
     starts = _view(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     items = array.values.slice(int(starts[0]), int(starts[-1]) - int(starts[0]))
     keys, values = items.flatten()
-    if items.null_count or keys.null_count:
-        raise WriteFailed("a header, or a header's key, is null")
     lists = ListColumn(starts - starts[0], _view(validity, np.uint8) if array.null_count else NO_BYTES, array.offset)
     return lists, bytes_column("headers.key", keys), bytes_column("headers.value", values)
 

@@ -24,7 +24,7 @@ RECORD_OVERHEAD_BYTES = 5 + 1 + 10 + 5 + 5 + 5 + 5
 RECORD_HEADER_OVERHEAD_BYTES = 5 + 5
 
 #: Columns of the table of batches that `encode_rows` fills.
-ROUTE, BEGIN, END, COUNT, COLUMNS = 0, 1, 2, 3, 4
+ROUTE, BEGIN, END, COUNT, FIRST_ROW, COLUMNS = 0, 1, 2, 3, 4, 5
 
 _SEED, _M, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
@@ -69,15 +69,15 @@ def _murmur2(data: Any, start: Any, end: Any) -> Any:
     return h ^ (h >> uint64(15))
 
 
-@jit.compiled(int64(_bytes, _i32, _i32, _i32, _i32, int64, int64, int32[::1]))
+@jit.compiled(void(_bytes, _i32, _i32, _i32, _i32, int64, int64, int32[::1]))
 def route_rows(
     keys: Any, topics: Any, first_routes: Any, counts: Any, wanted: Any, spread: Any, sticky: Any, routes: Any
-) -> Any:
+) -> None:
     """Give each row its route: its topic's first route plus its partition.
 
     `topics` has each row's topic (or nothing when all are of topic 0); `wanted` its partition, -1 where the key
-    decides (or nothing). A row without a key goes where the rows before it went, `sticky` rows at a time, in turn
-    from the partition `spread` on. Returns the first row whose wanted partition is not there, or -1.
+    decides (or nothing). Both have been checked. A row without a key goes where the rows before it went, `sticky` rows
+    at a time, in turn from the partition `spread` on.
     """
     offsets, data, bitmap, first_bit = keys
     unkeyed = 0
@@ -85,8 +85,6 @@ def route_rows(
         topic = topics[row] if topics.size else 0
         count = counts[topic]
         partition = int64(wanted[row]) if wanted.size else -1
-        if partition >= count:
-            return row
         if partition < 0:
             if offsets.size == 0 or _is_null(bitmap, first_bit + row):
                 partition = (spread + unkeyed // sticky) % count
@@ -94,7 +92,6 @@ def route_rows(
             else:
                 partition = int64(_murmur2(data, offsets[row], offsets[row + 1]) & uint64(0x7FFFFFFF)) % count
         routes[row] = first_routes[topic] + partition
-    return -1
 
 
 @jit.compiled(void(_i32, int64[::1], int64[::1]))
@@ -217,9 +214,9 @@ def encode_rows(
     at = row = made = 0
     for route in range(ends.size):
         while row < ends[route]:
-            begin, count = at, 0
+            begin, count, first_row = at, 0, order[row]
             at += BATCH_HEADER_BYTES
-            first_ms = last_ms = times_ms[order[row]]
+            first_ms = last_ms = times_ms[first_row]
             while row < ends[route]:
                 source = order[row]
                 delta_ms = times_ms[source] - first_ms
@@ -251,8 +248,7 @@ def encode_rows(
                 count += 1
                 row += 1
             _put_batch_header(out, begin, at, count, first_ms, last_ms)
-            batches[made, ROUTE], batches[made, BEGIN], batches[made, END], batches[made, COUNT] = (
-                route, begin, at, count,
-            )  # fmt: skip
+            batches[made, ROUTE], batches[made, BEGIN], batches[made, END] = route, begin, at
+            batches[made, COUNT], batches[made, FIRST_ROW] = count, first_row
             made += 1
     return made

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fencepost.client.admin import max_message_bytes
 from fencepost.client.cluster import Cluster
-from fencepost.client.encode import Blob, Encoder, TopicShape
+from fencepost.client.encode import Blob, Encoder
+from fencepost.client.shapes import shape_of
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ConfigError, OutcomeUnknown, TransactionFailed, WriteFailed
@@ -105,9 +105,7 @@ class PurchaseWriter:
             self._stopping.wait(next_s - time.monotonic())
 
     def _encoder(self) -> Encoder:
-        partitions = len(self._cluster.topic(PURCHASES).partitions)
-        shape = TopicShape(partitions, max_message_bytes(self._cluster, PURCHASES))
-        return Encoder({PURCHASES: shape}, compression=Compression.LZ4)
+        return Encoder({PURCHASES: shape_of(self._cluster, PURCHASES)}, compression=Compression.LZ4)
 
     def _write(self, blobs: list[Blob], after: Made) -> None:
         identity = self._transaction.begin()

@@ -18,6 +18,7 @@ IN_ORDER: dict[str, Any] = {"match": Match.IN_ORDER}
 TOTALS: dict[str, Any] = {"expected": q.totals, "running": q.running_totals, "match": Match.LATEST}
 UPDATED_TOTALS: dict[str, Any] = {**TOTALS, **IN_CHECKPOINT, "mode": "update"}
 OURS: dict[str, Any] = {**TOTALS, "sink": sinks.with_step}
+DEAD_LETTERS: dict[str, Any] = {"expected": q.with_dead_letters, "outputs": {"out": 2, sinks.DEAD: 1}}
 BY_TASKS = {"smallBatchRecords": "0"}
 ADAPTIVE = {"spark.sql.adaptive.enabled": "true"}
 CHECKPOINT_V2 = {**ROCKS, "spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
@@ -61,6 +62,9 @@ STATELESS = [
     case("mapInArrow", q.with_map_in_arrow, **IN_ORDER),
     case("spark.sql", q.in_sql, **IN_ORDER),
     case("written by tasks", q.projection, options=BY_TASKS, **IN_ORDER),
+    case("dead letters", q.with_bad_rows, **DEAD_LETTERS, is_quick=True),
+    case("dead letters, written by tasks", q.with_bad_rows, **DEAD_LETTERS, options=BY_TASKS),
+    case("dead letters, in two writes", q.with_bad_rows, **DEAD_LETTERS, sink=sinks.in_two_writes),
     case("transaction protocol 1", q.projection, options={"transactionProtocol": "1"}, **IN_ORDER),
 ]
 

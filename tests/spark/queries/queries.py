@@ -87,6 +87,32 @@ def with_everything_a_record_has(given: Given) -> DataFrame:
     )
 
 
+#: Some rows name a partition that is not there, some a topic that is not, and some are bad by the query's own account.
+FAULT = """CASE n % 7 WHEN 1 THEN 'unknown-partition' WHEN 2 THEN 'unknown-topic' WHEN 3 THEN 'no-topic'
+                      WHEN 4 THEN 'query' END"""
+
+
+def with_bad_rows(given: Given) -> DataFrame:
+    return given("a").selectExpr(
+        f"CASE n % 7 WHEN 2 THEN 'not-there' WHEN 3 THEN NULL ELSE '{given.topic('out')}' END AS topic",
+        "k AS key",
+        "CAST(n AS STRING) AS value",
+        "IF(n % 7 = 1, 99, NULL) AS partition",
+        "IF(n % 7 = 4, concat('four: ', n), NULL) AS error",
+    )
+
+
+def with_dead_letters(given: Given) -> DataFrame:
+    """What becomes of them."""
+    reason = f"struct('fencepost.error.reason' AS key, CAST({FAULT} AS BINARY) AS value)"
+    return given("a").selectExpr(
+        f"IF({FAULT} IS NULL, '{given.topic('out')}', '{given.topic('dead')}') AS topic",
+        "k AS key",
+        "CAST(n AS STRING) AS value",
+        f"IF({FAULT} IS NULL, NULL, array({reason})) AS headers",
+    )
+
+
 @pandas_udf(LongType())  # type: ignore[call-overload]
 def squared(numbers: pd.Series) -> pd.Series:
     return numbers * numbers % 10_007

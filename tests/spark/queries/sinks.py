@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fencepost.spark.state import State
 
 PARQUET = "parquet"
+#: The label of a topic for dead letters.
+DEAD = "dead"
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Start:
     def _settings(self, more: Mapping[str, Any]) -> dict[str, Any]:
         where = {"pipeline": self.place.pipeline, "bootstrap_servers": self.place.bootstrap}
         options = {"stateDirectory": str(self.place.home / "state"), **self.options}
+        if DEAD in self.outputs:
+            options["deadLetters"] = self.outputs[DEAD]
         return {**where, "options": options, **more}
 
     def writer(self, **more: Any) -> Pipeline:

@@ -107,6 +107,7 @@ def test_a_row_without_a_topic_is_an_error_and_nothing_is_written(
         f"IF(offset < 50, '{scene.plan.left}', NULL) AS topic", "value"
     )
     said = here.run_until_failed(scene.plan, rows)
-    assert "a row's topic is null" in said
+    assert "a row cannot be written: its topic is null. It is the row with key null and value " in said
+    assert "deadLetters" in said
     assert collected == [50]
     assert len(read_committed(scene.plan.bootstrap, scene.plan.left)) == 50

@@ -9,6 +9,8 @@
 `inherited`      what the sink takes from the query's sources: pipeline name and cluster
 `standing`       how far the pipeline has come, by the ledger and the committed offsets
 `decide`         run a batch, skip it or refuse it: a pure function
+`columns`        the columns of a record, checked and selected
+`dead_letters`   rows that cannot be written, as records of a topic of their own
 `jobs`           the Spark job that writes a DataFrame: columns checked, stages put together
 `stages`         what executors do: rows to record batches, record batches to Kafka
 `small`          a small batch, which the driver collects and writes

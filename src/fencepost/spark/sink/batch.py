@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 from fencepost.errors import ConfigError
-from fencepost.spark.sink.jobs import select_columns, with_topic
+from fencepost.spark.sink.columns import select_columns, with_topic
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.state.plan import State
 from fencepost.spark.state.step import StatefulStep
@@ -54,15 +54,17 @@ class Batch:
 
         `topic` is for all rows and overrides the column `topic`. Raises ConfigError if a column is missing or wrong.
         """
-        topic = topic or self._pipeline.settings.topic
-        records = select_columns(rows, topic)
+        settings = self._pipeline.settings
+        topic = topic or settings.topic
+        records = select_columns(rows, topic, settings.dead_letters)
         if topic is not None:
             records = with_topic(records, topic)
         self.add(lambda _state: records)
 
     def update(self, rows: "DataFrame", step: StatefulStep) -> None:
         """Give these rows to a stateful step, and write its changes and outputs when the block ends."""
-        self.add(lambda state: select_columns(state.update(rows, step), None))
+        dead_letters = self._pipeline.settings.dead_letters
+        self.add(lambda state: select_columns(state.update(rows, step), None, dead_letters))
 
     def add(self, write: Write) -> None:
         if self._found is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.client.cluster import Cluster
 from fencepost.client.transaction import SharedTransaction
 from fencepost.spark.plain_errors import one_line
+from fencepost.spark.sink.dead_letters import look_up
 from fencepost.spark.sink.jobs import known_error
 from fencepost.spark.sink.settings import SinkSettings
 
@@ -38,6 +39,8 @@ class FenceStage:
 
 def take_over(cluster: Cluster, settings: SinkSettings) -> SharedTransaction:
     """The pipeline's transaction, which fences every older producer of its id."""
+    if settings.dead_letters is not None:
+        look_up(cluster, settings.dead_letters)  # before a batch needs it, and before anybody is fenced in vain
     transaction = SharedTransaction(
         cluster,
         settings.transactional_id,

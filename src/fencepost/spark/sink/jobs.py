@@ -8,18 +8,20 @@ import functools
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import fencepost.errors
 from fencepost.client.cluster import Cluster
-from fencepost.client.encode import TopicShape
+from fencepost.client.shapes import TopicShape, shape_of
 from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, ConfigError, FencepostError, WriteFailed
 from fencepost.spark.environment import explain
 from fencepost.spark.sessions import parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
+from fencepost.spark.sink.columns import WITHOUT_NULL_HEADERS
+from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
 from fencepost.spark.sink.deadline import JobDeadline
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.permits import PermitDesk, Ticket
@@ -33,8 +35,9 @@ from fencepost.spark.sink.stages import (
     ReportKind,
     WriterReport,
     WriteStage,
+    dead_letters_in,
+    marker_text,
     report_of,
-    shape_of,
 )
 
 if TYPE_CHECKING:
@@ -46,29 +49,17 @@ logger = logging.getLogger(__name__)
 #: Topics are looked up again after this long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
-HEADERS = "array<struct<key:string,value:binary>>"
-#: While Spark sends rows to Python, it computes the size of the Arrow batch after every row. Each time it walks over
-#: all null lists since the last list that is not null. With a column of null lists this is quadratic in the rows.
-WITHOUT_NULL_HEADERS = f"coalesce(headers, CAST(array() AS {HEADERS})) AS headers"
 #: One of our errors in Spark's message about a failed task.
 _OURS = re.compile(r"fencepost\.errors\.(\w+): (.*)")
 _UNIFORM = {name: f"CAST(`{name}` AS BINARY) AS `{name}`" for name in ("key", "value")}
-#: The columns of Spark's Kafka sink and their types.
-COLUMNS = {
-    "topic": ("string",),
-    "key": ("string", "binary"),
-    "value": ("string", "binary"),
-    "headers": (HEADERS,),
-    "partition": ("int",),
-    "timestamp": ("timestamp", "timestamp_ntz", "bigint"),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
     """What a job wrote."""
 
-    records: dict[str, int] = field(default_factory=dict)  #: by topic
+    records: dict[str, int] = field(default_factory=dict)  #: by topic, without dead letters
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  #: by reason
     bytes: int = 0
     write_ms: float = 0.0
 
@@ -80,6 +71,7 @@ class WriteJob:
         self._settings = settings
         self._cluster = cluster
         self._shapes: dict[str, TopicShape] = {}
+        self._dead_letters: DeadLetters | None = None
         self._shapes_asked_s = 0.0
         self._guess = SizeGuess(settings.small_batch_records)
         self._jobs = 0
@@ -96,13 +88,22 @@ class WriteJob:
     def close(self) -> None:
         self._desk.shut()
 
-    def run(self, rows: "DataFrame", rows_max: int | None, opening: Opening) -> JobResult:
+    def run(
+        self,
+        rows: "DataFrame",
+        rows_max: int | None,
+        opening: Opening,
+        batch_id: int | None = None,
+        changelogs: Iterable[str] = (),
+    ) -> JobResult:
         """Write all rows, as `select_columns` gives them.
 
         `rows_max` is an upper bound of the input rows, if known. The transaction is begun when there is a record.
+        `changelogs` are topics whose records cannot be dead letters.
         """
         self._jobs += 1
         try:
+            self._dead_letters = self._dead_letters_of(batch_id, frozenset(changelogs))
             reports = self._run_here(rows, opening) if self._guess.is_small(rows_max) else None
             if reports is None:
                 reports = self._run_tasks(rows, opening)
@@ -119,12 +120,13 @@ class WriteJob:
             table = collect(rows)
             if table is None:
                 return None
-            done = write_table(table, self._encode_settings(rows), self._cluster, opening)
+            done, dead_letters = write_table(table, self._encode_settings(rows), self._cluster, opening)
         except Exception as error:
             if opening.identity is not None:
                 raise
             raise _before_writing(error) from error.__cause__
-        return [report_of(where, each) for where, each in done.items()]
+        marker = WriterReport(ReportKind.MARKERS, text=marker_text(0, dead_letters))
+        return [marker, *(report_of(where, each) for where, each in done.items())]
 
     def _run_tasks(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
         """All cores encode, and as many as there are partitions write."""
@@ -160,7 +162,24 @@ class WriteJob:
         settings, shapes = self._settings, self._known_shapes()
         # Changes of state and several writes have a column with topics of their own.
         topic = None if "topic" in rows.columns else settings.topic
-        return EncodeSettings(settings.client, topic, shapes, settings.compression, settings.batch_bytes, self._jobs)
+        return EncodeSettings(
+            settings.client,
+            topic,
+            shapes,
+            settings.compression,
+            settings.batch_bytes,
+            self._jobs,
+            self._dead_letters,
+        )
+
+    def _dead_letters_of(self, batch_id: int | None, changelogs: frozenset[str]) -> DeadLetters | None:
+        topic = self._settings.dead_letters
+        if topic is None:
+            return None
+        self._known_shapes()
+        known = self._dead_letters
+        shape = known.shape if known is not None else look_up(self._cluster, topic)
+        return DeadLetters(topic, shape, pipeline_name(self._settings.pipeline), batch_id, changelogs)
 
     def _writers(self) -> int:
         partitions = sum(shape.partitions for shape in self._shapes.values())
@@ -170,6 +189,7 @@ class WriteJob:
         if time.monotonic() - self._shapes_asked_s > SHAPE_AGE_MAX_S:
             names = set(self._shapes) | ({self._settings.topic} if self._settings.topic else set())
             self._shapes.clear()
+            self._dead_letters = None
             self._learn(names)
             self._shapes_asked_s = time.monotonic()
         return dict(self._shapes)
@@ -181,14 +201,19 @@ class WriteJob:
         for report in reports:
             if report.kind == ReportKind.FAILED:
                 raise _as_error(report.error, report.text)
-        if len({report.text for report in reports if report.kind == ReportKind.MARKERS}) > 1:
+        markers = {report.text for report in reports if report.kind == ReportKind.MARKERS}
+        if len(markers) > 1:
             raise WriteFailed("Spark lost record batches and encoded them again while they were being written")
         records: dict[str, int] = {}
         for report in reports:
             if report.kind == ReportKind.WRITTEN:
                 records[report.topic] = records.get(report.topic, 0) + report.records
         self._learn(set(records) - set(self._shapes))
-        return JobResult(records, sum(report.bytes for report in reports), write_ms)
+        dead_letters = dead_letters_in(next(iter(markers), ""))
+        if dead_letters and (topic := self._settings.dead_letters) is not None:
+            records[topic] -= sum(dead_letters.values())
+            records = {name: count for name, count in records.items() if count}
+        return JobResult(records, dead_letters, sum(report.bytes for report in reports), write_ms)
 
 
 @functools.cache
@@ -197,22 +222,6 @@ def spark_type(schema: Any) -> "StructType":
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
-
-
-def select_columns(df: "DataFrame", topic: str | None) -> "DataFrame":
-    """The columns that make a record. Others are dropped, as Spark's own sink does."""
-    kinds = dict(df.dtypes)
-    check_columns(kinds, topic)
-    columns = [name for name in COLUMNS if name in kinds and not (name == "topic" and topic is not None)]
-    return df.selectExpr(*(WITHOUT_NULL_HEADERS if name == "headers" else f"`{name}`" for name in columns))
-
-
-def with_topic(df: "DataFrame", topic: str, *, unless_given: bool = False) -> "DataFrame":
-    """All rows with this topic; with `unless_given`, only the rows whose topic is null."""
-    from pyspark.sql import functions as sql
-
-    given = [sql.col("topic")] if unless_given and "topic" in df.columns else []
-    return df.withColumn("topic", sql.coalesce(*given, sql.lit(topic)))
 
 
 def union_records(writes: Sequence["DataFrame"]) -> "DataFrame":
@@ -232,23 +241,6 @@ def union_records(writes: Sequence["DataFrame"]) -> "DataFrame":
 def run_plan(df: "DataFrame") -> None:
     """Compute all rows and drop them, so that Spark's stateful operators commit their state."""
     df.write.format("noop").mode("overwrite").save()
-
-
-def check_columns(kinds: Mapping[str, str], topic: str | None) -> None:
-    """Raises ConfigError, before anything runs, if a column is missing or has the wrong type."""
-    if "value" not in kinds:
-        raise ConfigError(f"the DataFrame needs a column 'value'; it has {', '.join(kinds) or 'none'}")
-    if topic is None and "topic" not in kinds:
-        raise ConfigError("the DataFrame needs a column 'topic', or give the sink a topic for all rows")
-    absent = COLUMNS.keys() - kinds.keys() - {"topic"}
-    for name in kinds:
-        if name.lower() in absent:
-            raise ConfigError(
-                f"column {name!r} would be dropped: the sink's column is {name.lower()!r}. Rename it or drop it"
-            )
-    for name, allowed in COLUMNS.items():
-        if name in kinds and kinds[name] not in allowed and kinds[name] != "void":
-            raise ConfigError(f"column {name!r} must be {' or '.join(allowed)}, not {kinds[name]}")
 
 
 def _as_error(name: str, message: str) -> FencepostError:

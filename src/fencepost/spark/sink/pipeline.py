@@ -46,10 +46,11 @@ from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sessions import active_session, is_connect
 from fencepost.spark.sink import active, microbatch, progress, queries, steps, stopping
 from fencepost.spark.sink.batch import Batch, Write
+from fencepost.spark.sink.columns import select_columns, with_topic
 from fencepost.spark.sink.decide import BatchDecision, swallowed
 from fencepost.spark.sink.failures import AGAIN, AWAY, STOPPED, TIMEOUTS_MAX, batch_failed, pause_s
 from fencepost.spark.sink.fencing import fence_by_task, take_over
-from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan, select_columns, union_records, with_topic
+from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan, union_records
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.progress import TransactionProgress
@@ -168,7 +169,7 @@ class Pipeline:
         Raises ConfigError if a column is missing or wrong.
         """
         self._is_prepared = True
-        return select_columns(df, self.settings.topic)
+        return select_columns(df, self.settings.topic, self.settings.dead_letters)
 
     def fence(self, session: "SparkSession | None" = None) -> None:
         """Take the id over before the query starts, which aborts what a dead predecessor left open (`fencing`).
@@ -199,7 +200,7 @@ class Pipeline:
             records, topic = df if self._transform is None else self._transform(df, state), self.settings.topic
             if topic is not None and state.changelogs:  # changes of state go to a topic of their own
                 records, topic = with_topic(records, topic, unless_given=True), None
-            return records if self._is_prepared else select_columns(records, topic)
+            return records if self._is_prepared else select_columns(records, topic, self.settings.dead_letters)
 
         return make
 
@@ -307,13 +308,14 @@ class Pipeline:
         try:
             if writes:
                 with stopping.job(), given.shared(writes):
-                    written = job.run(union_records([make(state) for make in writes]), rows_max, opening)
+                    rows = union_records([make(state) for make in writes])
+                    written = job.run(rows, rows_max, opening, batch.batch_id, state.topics)
             elif standing.keeps_state:
                 run_plan(given.df)
         finally:
             state.release()
         steps.hook(BatchStep.WRITTEN, batch.batch_id)
-        if not written.records and not batch.moved and not standing.mentions(batch):
+        if not written.records and not written.dead_letters and not batch.moved and not standing.mentions(batch):
             return  # nothing to write, and the ledger need not change
         identity = opening.begin()
         started_s = time.monotonic()
@@ -326,6 +328,7 @@ class Pipeline:
                 producer_id=identity.producer_id,
                 epoch=identity.epoch,
                 records=written.records,
+                dead_letters=written.dead_letters,
                 bytes=written.bytes,
                 aborted=aborted,
                 write_ms=written.write_ms,

@@ -10,7 +10,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fencepost.client.cluster import Cluster
@@ -18,7 +18,8 @@ from fencepost.client.identity import MADE_UP_IDS
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import Fenced, FencepostError, OutcomeUnknown
 from fencepost.spark.sessions import application_id
-from fencepost.spark.sink.jobs import WriteJob, select_columns
+from fencepost.spark.sink.columns import select_columns
+from fencepost.spark.sink.jobs import WriteJob
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.settings import SinkSettings
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    records: dict[str, int]  #: by topic
+    records: dict[str, int]  #: by topic, without dead letters
     bytes: int
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  #: by reason
 
 
 class BatchIds:
@@ -83,14 +85,14 @@ def write_plain(
     )
     with lent as name:
         settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
-        rows = select_columns(df, settings.topic)
+        rows = select_columns(df, settings.topic, settings.dead_letters)
         with (
             Cluster(settings.client) as cluster,
             contextlib.closing(WriteJob(df.sparkSession, settings, cluster)) as job,
             plain_transaction(cluster, name, settings) as transaction,
         ):
             written = job.run(rows, None, Opening(transaction))
-    return WriteSummary(written.records, written.bytes)
+    return WriteSummary(written.records, written.bytes, written.dead_letters)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ query.
 import json
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -33,14 +33,20 @@ class TransactionProgress:
     was_skipped: bool = False
     producer_id: int = -1
     epoch: int = -1
-    records: Mapping[str, int] = field(default_factory=dict)  #: by topic
+    records: Mapping[str, int] = field(default_factory=dict)  #: by topic, without dead letters
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  #: by reason
     bytes: int = 0
     aborted: int = 0  #: aborted attempts at this batch
     write_ms: float = 0.0  #: from the first permit to the last acknowledgement
     commit_ms: float = 0.0  #: offsets, ledger and EndTxn
 
+    @property
+    def num_output_rows(self) -> int:
+        """Rows that became records, changes of state among them, without dead letters."""
+        return sum(self.records.values())
+
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "numOutputRows": self.num_output_rows}
 
 
 @dataclass(slots=True)
@@ -52,7 +58,8 @@ class SinkProgress:
     committed: int = 0
     aborted: int = 0
     skipped: int = 0
-    records: int = 0
+    records: int = 0  #: without dead letters
+    dead_letters: Counter[str] = field(default_factory=Counter)  #: by reason
     bytes: int = 0
     commit_ms: float = 0.0
     recent: deque[TransactionProgress] = field(default_factory=lambda: deque(maxlen=KEPT))
@@ -76,7 +83,14 @@ class SinkProgress:
     def as_dict(self) -> dict[str, Any]:
         sums = {name: getattr(self, name) for name in ("committed", "aborted", "skipped", "records", "bytes")}
         last = self.last
-        return {"pipeline": self.pipeline, **sums, "commitMs": self.commit_ms, "last": last and last.as_dict()}
+        return {
+            "pipeline": self.pipeline,
+            **sums,
+            "numOutputRows": self.records,
+            "deadLetters": dict(self.dead_letters),
+            "commitMs": self.commit_ms,
+            "last": last and last.as_dict(),
+        }
 
 
 _lock = threading.Lock()
@@ -119,7 +133,8 @@ def note(done: TransactionProgress, session: "SparkSession | None" = None) -> No
             sums.skipped += 1
         else:
             sums.committed += 1
-            sums.records += sum(done.records.values())
+            sums.records += done.num_output_rows
+            sums.dead_letters.update(done.dead_letters)
             sums.bytes += done.bytes
             sums.commit_ms += done.commit_ms
     for listener in [*_listeners]:

@@ -18,10 +18,12 @@ from fencepost.client.identity import MADE_UP_IDS
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ConfigError, WriteFailed
 from fencepost.spark.plain_errors import one_line
-from fencepost.spark.sink.jobs import check_columns
+from fencepost.spark.sink.columns import check_columns
+from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
 from fencepost.spark.sink.plain import plain_transaction
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
+from fencepost.spark.workers import cluster_for
 from fencepost.wire.terms import TopicPartition
 
 TASK_BYTES_MAX = 64 << 20
@@ -42,12 +44,20 @@ class SaveWriter(DataSourceArrowWriter):
         name = given.pop("transactionalId", given.pop("transactionalid", f"{MADE_UP_IDS}{uuid.uuid4()}"))
         self._transactional_id = name
         self._settings = SinkSettings.of(name, None, None, given)
-        check_columns({field.name: field.dataType.simpleString() for field in schema}, self._settings.topic)
+        kinds = {field.name: field.dataType.simpleString() for field in schema}
+        check_columns(kinds, self._settings.topic, self._settings.dead_letters)
 
     @one_line()
     def write(self, iterator: Iterator[Any]) -> Encoded:
         settings = self._settings
-        encode = EncodeSettings(settings.client, settings.topic, {}, settings.compression, settings.batch_bytes)
+        encode = EncodeSettings(
+            settings.client,
+            settings.topic,
+            {},
+            settings.compression,
+            settings.batch_bytes,
+            dead_letters=_dead_letters(settings),
+        )
         found: list[tuple[str, int, bytes]] = []
         size = 0
         for blobs in RowEncoder(encode).blobs(iterator):
@@ -77,3 +87,11 @@ class SaveWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing has been written."""
+
+
+def _dead_letters(settings: SinkSettings) -> DeadLetters | None:
+    """Every task looks the topic up: nothing is written before the last task has ended."""
+    if settings.dead_letters is None:
+        return None
+    shape = look_up(cluster_for(settings.client), settings.dead_letters)
+    return DeadLetters(settings.dead_letters, shape, pipeline_name(settings.pipeline))

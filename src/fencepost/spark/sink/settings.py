@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fencepost.client.faults import is_topic_name
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
@@ -30,6 +31,7 @@ OPTIONS = (
     "permitHost",
     "stateDirectory",
     "failOnStateLoss",
+    "deadLetters",
 )
 
 
@@ -49,6 +51,7 @@ class SinkSettings:
     permit_host: str | None = None  #: how executors reach the driver; default: `spark.driver.host`
     permit_port: int = 0  #: default: a free one
     state_directory: str = field(default_factory=default_directory)  #: on each machine; may be emptied at any time
+    dead_letters: str | None = None  #: the topic for rows that cannot be written; without one they fail the batch
     fail_on_state_loss: bool = True  #: refuse a new checkpoint if the old one held something that Kafka does not hold
 
     @property
@@ -75,6 +78,9 @@ class SinkSettings:
         for name in ("transactional.id", "enable.idempotence", "acks"):
             if name in kafka and (name, kafka[name].lower()) not in (("enable.idempotence", "true"), ("acks", "all")):
                 raise ConfigError(f"option 'kafka.{name}' cannot be set: the sink's guarantees depend on it")
+        dead_letters = found.text("deadLetters")
+        if dead_letters is not None and not is_topic_name(dead_letters):
+            raise ConfigError(f"option 'deadLetters' must be the name of a topic, not {dead_letters!r}")
         return cls(
             pipeline=pipeline,
             client=client_settings(found),
@@ -89,6 +95,7 @@ class SinkSettings:
             permit_port=_or(found.integer("permitPort", lowest=0), 0),
             state_directory=found.text("stateDirectory") or default_directory(),
             fail_on_state_loss=found.flag("failOnStateLoss", True),
+            dead_letters=dead_letters,
         )
 
 

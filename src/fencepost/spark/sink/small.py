@@ -7,6 +7,7 @@ A batch's size is not known before it has run, so it is guessed from the batches
 start never counts as small. So a batch that is too large for the driver's memory is written by tasks after a restart.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,13 +55,14 @@ def collect(rows: "DataFrame") -> Any | None:
 
 def write_table(
     table: Any, settings: EncodeSettings, cluster: Cluster, opening: Opening
-) -> dict[TopicPartition, Acknowledged]:
-    """Write a table, and begin the transaction if the table has rows."""
-    blobs = [blob for made in RowEncoder(settings, cluster).blobs(iter(table.to_batches())) for blob in made]
+) -> tuple[Mapping[TopicPartition, Acknowledged], Mapping[str, int]]:
+    """Write a table, and begin the transaction if the table has rows. Returns the dead letters by reason as well."""
+    encoder = RowEncoder(settings, cluster)
+    blobs = [blob for made in encoder.blobs(iter(table.to_batches())) for blob in made]
     if not blobs:
-        return {}
+        return {}, {}
     placed = [(TopicPartition(blob.topic, blob.partition), blob.data) for blob in blobs]
     with TransactionWriter(cluster, opening.begin(), sorted({where for where, _ in placed})) as writer:
         for where, data in placed:
             writer.write(where, data)
-    return writer.written
+    return writer.written, encoder.dead_letters

@@ -11,24 +11,27 @@ nothing, and Spark repeats it like any task.
 Spark may also repeat an encoding task, when its output is lost. The second attempt can give other blobs: rows may come
 in another order or go to other partitions. So every encoder sends its attempt marker to every writer, and every writer
 reports the markers that it saw. If two writers saw different ones, some rows may have been written twice and some not
-at all.
+at all. With its marker an encoder sends how many of its rows are dead letters, so that they are counted once.
 """
 
 import enum
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from fencepost.client.admin import max_message_bytes
 from fencepost.client.cluster import Cluster
-from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, TopicShape, blobs_from_arrow, blobs_to_arrow
-from fencepost.client.rights import Operation, wanted
+from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, blobs_from_arrow, blobs_to_arrow
+from fencepost.client.row_faults import OnFault, refuse
 from fencepost.client.settings import ClientSettings
+from fencepost.client.shapes import TopicShape, shape_of, shapes_of
 from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.errors import FencepostError, WriteFailed
+from fencepost.spark.sink.dead_letters import DeadLetterBox, DeadLetters
 from fencepost.spark.sink.permits import Ticket, ask
 from fencepost.spark.workers import cluster_for
 from fencepost.wire.compression import Compression
@@ -70,6 +73,7 @@ class EncodeSettings:
     compression: Compression
     batch_bytes: int
     spread: int = 0  #: the first partition for rows without a key; each batch should have another
+    dead_letters: DeadLetters | None = None  #: for rows that cannot be written; None: they fail the batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,12 @@ class EncodeStage:
     writers: int
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
-        for blobs in RowEncoder(self.settings).blobs(rows):
+        encoder = RowEncoder(self.settings)
+        for blobs in encoder.blobs(rows):
             writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
             yield _addressed(blobs, writers)
         task = _task()
-        marker = Blob(MARKER, task.partition, b"%d" % task.attempt_id, 0)
+        marker = Blob(MARKER, task.partition, marker_text(task.attempt_id, encoder.dead_letters).encode(), 0)
         yield _addressed([marker] * self.writers, range(self.writers))
 
 
@@ -115,6 +120,8 @@ class RowEncoder:
     settings: EncodeSettings
     cluster: Cluster | None = None  #: default: the worker's own
     shapes: dict[str, TopicShape] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)  #: topics that do not exist
+    dead_letters: Counter[str] = field(default_factory=Counter)  #: how many there were, by reason
 
     def blobs(self, rows: Iterator[Any]) -> Iterator[list[Blob]]:
         """Every list that it yields has blobs."""
@@ -124,39 +131,67 @@ class RowEncoder:
         for batch in rows:
             if not len(batch):
                 continue
-            new = [name for name in self._topics(batch) if name not in self.shapes]
+            new = self._topics(batch) - self.shapes.keys() - self.missing
             if new or encoder is None:
                 if encoder is not None and (made := encoder.finish()):
                     yield made
-                cluster = self.cluster or cluster_for(settings.client)
-                self.shapes.update({name: shape_of(cluster, name) for name in new})
+                self._look_up(new)
                 encoder = Encoder(
                     self.shapes,
                     topic=settings.topic,
                     compression=settings.compression,
                     target_bytes=settings.batch_bytes,
                     spread=settings.spread + _task().partition,
+                    on_fault=self._on_fault(),
                 )
             if made := encoder.add(batch):
                 yield made
         if encoder is not None and (made := encoder.finish()):
             yield made
 
-    def _topics(self, batch: Any) -> list[str]:
+    def _topics(self, batch: Any) -> set[str]:
         if self.settings.topic is not None:
-            return [self.settings.topic]
+            return {self.settings.topic}
         if "topic" not in batch.schema.names:
             raise WriteFailed("the rows have no column 'topic', and no topic was given for all rows")
-        names = batch.column("topic").unique()
-        if names.null_count:
-            raise WriteFailed("a row's topic is null")
-        return [str(name) for name in names.to_pylist()]
+        return {str(name) for name in batch.column("topic").unique().to_pylist() if name is not None}
+
+    def _look_up(self, names: AbstractSet[str]) -> None:
+        """A topic that the user named must exist. One that a row names may not: then that is the row's fault."""
+        if not names:
+            return
+        cluster = self.cluster or cluster_for(self.settings.client)
+        if self.settings.topic is not None:
+            self.shapes.update({name: shape_of(cluster, name) for name in names})
+            return
+        self.shapes.update(shapes_of(cluster, sorted(names)))
+        self.missing |= names - self.shapes.keys()
+
+    def _on_fault(self) -> OnFault:
+        settings = self.settings
+        if settings.dead_letters is None:
+            return refuse
+        return DeadLetterBox(
+            settings.dead_letters,
+            compression=settings.compression,
+            target_bytes=settings.batch_bytes,
+            spread=settings.spread + _task().partition,
+            counts=self.dead_letters,
+        )
 
 
-def shape_of(cluster: Cluster, topic: str) -> TopicShape:
-    """What the encoder must know about a topic, as it is now."""
-    with wanted(Operation.WRITE):
-        return TopicShape(len(cluster.refresh([topic])[topic].partitions), max_message_bytes(cluster, topic))
+def marker_text(attempt_id: int, dead_letters: Mapping[str, int]) -> str:
+    """An encoder's attempt marker: `17` or `17;too-large:3;query:1`."""
+    return ";".join([str(attempt_id), *(f"{reason}:{count}" for reason, count in sorted(dead_letters.items()))])
+
+
+def dead_letters_in(markers: str) -> dict[str, int]:
+    """The dead letters that the encoders of a writer's markers report."""
+    sums: Counter[str] = Counter()
+    for marker in filter(None, markers.split(",")):
+        for reason, _, count in (each.partition(":") for each in marker.split(";")[1:]):
+            sums[reason] += int(count)
+    return dict(sums)
 
 
 def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]) -> Iterator[Any]:

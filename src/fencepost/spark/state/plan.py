@@ -68,6 +68,11 @@ class State:
         done = placed.mapInArrow(stage, StructType([*own, *output.fields]))
         return done.select(*_record(step, output.names, log.topic))
 
+    @property
+    def topics(self) -> list[str]:
+        """The changelogs that were used."""
+        return [changelog.changelog_name(self._pipeline, step) for step in self.changelogs]
+
     def keep(self, rows: "DataFrame") -> "DataFrame":
         """These rows, computed once for all their uses in this batch.
 
