@@ -9,7 +9,6 @@ from fencepost.client.admin import (
     NewTopic,
     create_topics,
     delete_topics,
-    max_message_bytes,
     topic_configs,
 )
 from fencepost.client.offsets import (
@@ -19,10 +18,14 @@ from fencepost.client.offsets import (
     partitions_of,
     topics_matching,
 )
+from fencepost.client.shapes import TopicShape, shape_of, shapes_of
 from fencepost.errors import Refused, TopicNotFound
 from fencepost.wire.terms import Isolation, TopicPartition
 from tests.client.support import read, started, write
 from tests.conftest import grow_topic, unique, wait_until
+
+#: Kafka's default of message.timestamp.after.max.ms.
+HOUR_MS = 3_600_000
 
 
 def test_topics_are_made_once_with_their_settings(cluster):
@@ -31,9 +34,18 @@ def test_topics_are_made_once_with_their_settings(cluster):
     assert create_topics(cluster, wanted) == {first, second}
     assert create_topics(cluster, {**wanted, first: NewTopic(7)}) == set()
     assert partitions_of(cluster, [first]) == [TopicPartition(first, index) for index in range(3)]
-    assert max_message_bytes(cluster, first) == 5000
-    assert max_message_bytes(cluster, second) == 1_048_588
+    assert shape_of(cluster, first) == TopicShape(3, 5000, future_max_ms=HOUR_MS)
+    assert shapes_of(cluster, [second, "not-there", "no/name"]) == {
+        second: TopicShape(1, 1_048_588, future_max_ms=HOUR_MS)
+    }
     assert topic_configs(cluster, first, ["cleanup.policy"]) == {"cleanup.policy": "delete"}
+
+
+def test_the_shape_of_a_topic_says_which_records_it_takes(cluster, topic):
+    compacted = topic(2, config={"cleanup.policy": "compact,delete", "message.timestamp.before.max.ms": "1000"})
+    assert shape_of(cluster, compacted) == TopicShape(2, needs_key=True, past_max_ms=1000, future_max_ms=HOUR_MS)
+    with_append_time = topic(1, config={"message.timestamp.type": "LogAppendTime"})
+    assert shape_of(cluster, with_append_time) == TopicShape(1)
 
 
 def test_a_topic_that_cannot_be_made_says_why(cluster):
