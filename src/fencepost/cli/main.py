@@ -19,6 +19,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 #: Commands in modules of their own, `fencepost.cli.NAME`, which are imported on use; and their line in `-h`.
 LATE = {
     "chaos": "Run clients under random faults, then check Kafka's guarantees.",
+    "dead-letters": "Look at records that a pipeline could not write, and write them again.",
     "pipeline": "Look at pipelines: last batch, lag, state, next start.",
     "scenarios": "Play failures that must do no harm, and show what happens.",
     "shop": "Turn purchases into invoices and shipments on Spark, exactly once, in one command.",
@@ -36,7 +37,8 @@ class _Group(click.Group):
         if cmd_name not in LATE:
             return super().get_command(ctx, cmd_name)
 
-        command = getattr(importlib.import_module(f"fencepost.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"fencepost.cli.{name}"), name)
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
