@@ -52,8 +52,9 @@ def rates(server: Server, options: Any, report: Report) -> list[list[Any]]:
 
 def rebuild(server: Server, options: Any, report: Report) -> list[list[Any]]:
     from fencepost.client.cluster import Cluster
+    from fencepost.spark.naming import changelog_name
     from fencepost.spark.state.cache import cache_for
-    from fencepost.spark.state.changelog import changelog_name, look
+    from fencepost.spark.state.changelog import look
     from fencepost.wire.terms import TopicPartition
 
     pipeline = f"rebuild-{uuid.uuid4().hex[:6]}"

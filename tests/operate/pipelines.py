@@ -1,6 +1,7 @@
 """A pipeline run by hand: what the sink writes in each transaction, in the sink's own formats, without Spark."""
 
 import json
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,6 +28,11 @@ from tests.conftest import unique
 
 STEP = "totals"
 Changes = Mapping[str, str | None]
+
+
+def now_ms() -> int:
+    """Records must not be older than a topic's retention."""
+    return time.time_ns() // 1_000_000
 
 
 class ByHand:
@@ -73,7 +79,9 @@ class ByHand:
         transaction = SharedTransaction(self.cluster, unique("till"))
         transaction.init()
         self.write(
-            transaction, TopicPartition(self.topic, partition), [Record(None, each.encode(), 1) for each in values]
+            transaction,
+            TopicPartition(self.topic, partition),
+            [Record(None, each.encode(), now_ms()) for each in values],
         )
         transaction.commit() if commit else transaction.abort()
 
@@ -107,7 +115,9 @@ class ByHand:
         return entry
 
     def change(self, transaction: SharedTransaction, changes: Changes) -> None:
-        records = [Record(key.encode(), None if value is None else value.encode(), 1) for key, value in changes.items()]
+        records = [
+            Record(key.encode(), None if value is None else value.encode(), now_ms()) for key, value in changes.items()
+        ]
         self.write(transaction, TopicPartition(self.changelog, 0), records)
 
     def write(self, transaction: SharedTransaction, where: TopicPartition, records: Sequence[Record]) -> None:

@@ -91,7 +91,7 @@ def test_records_of_an_open_transaction_and_behind_it_are_not_counted(pipeline: 
     shop.batch()
     hanging = SharedTransaction(shop.cluster, unique("till"))
     hanging.init()
-    shop.write(hanging, TopicPartition(shop.topic, 0), [Record(None, b"open", 1)])
+    shop.write(hanging, TopicPartition(shop.topic, 0), [Record(None, b"open", int(time.time() * 1000))])
     shop.fill("behind")
     found = asked(bootstrap, "lag", shop.name)
     assert (found["records"], found["partitions"][0]["undecided"]) == (0, 2)
@@ -102,7 +102,7 @@ def test_records_of_an_open_transaction_and_behind_it_are_not_counted(pipeline: 
 
 def test_scripts_learn_from_the_exit_code_that_a_pipeline_is_late(pipeline: MakePipeline, bootstrap: str):
     shop = pipeline()
-    shop.fill("a", "b", time_ms=1_000_000)
+    shop.fill("a", "b", time_ms=int(time.time() * 1000) - 3_600_000)
     shop.batch(end={TopicPartition(shop.topic, 0): 1})
     assert run(bootstrap, "lag", shop.name, "--max-records", 1).exit_code == 0
     assert run(bootstrap, "lag", shop.name, "--max-records", 0).exit_code == 4

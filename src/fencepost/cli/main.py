@@ -20,7 +20,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LATE = {
     "chaos": "Run clients under random faults, then check Kafka's guarantees.",
     "dead-letters": "Look at records that a pipeline could not write, and write them again.",
-    "pipeline": "Look at pipelines: last batch, lag, state, next start.",
+    "pipeline": "Look at pipelines, move or delete them: last batch, lag, state, reset.",
     "scenarios": "Play failures that must do no harm, and show what happens.",
     "shop": "Turn purchases into invoices and shipments on Spark, exactly once, in one command.",
     "verify": "Check the shop's result from outside.",

@@ -136,3 +136,76 @@ def lag(cluster: Any, name: str, exact: bool, max_records: int | None, max_secon
     is_over = max_records is not None and (found.records is None or found.records > max_records)
     is_late = max_seconds is not None and (found.seconds is None or found.seconds > max_seconds)
     return NOT_SO if is_over or is_late else 0
+
+
+@pipeline.command(epilog=EXIT_CODES)
+@name_argument
+@click.option(
+    "--to",
+    required=True,
+    metavar="TARGET",
+    help="earliest, latest, a time (2026-11-16T08:00 in UTC, or 24h for so long ago), batch:12 (where the pipeline "
+    'stood after that batch), or offsets: {"topic": {"0": 120}} or a file with them. Partitions not named stay.',
+)
+@click.option(
+    "--state",
+    type=click.Choice(["keep", "drop", "restore"]),
+    help="What becomes of the state of stateful steps: drop empties it; restore sets it back to what it was after the "
+    "batch that ended there; keep is only possible if no partition moves back, and is then the default.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--force", is_flag=True, help="Also if the pipeline seems to run. It is fenced: its query fails.")
+@json_option
+@_on_a_cluster
+def reset(cluster: Any, name: str, to: str, state: str | None, dry_run: bool, force: bool, as_json: bool) -> None:
+    """Move a pipeline: its offsets, ledger entry and state, in one transaction.
+
+    Takes the pipeline's transactional id first, so a live one cannot write any more. What was written to output topics
+    stays there: records that are processed again are written again. The next start needs an empty checkpoint directory.
+
+    \b
+    Examples:
+      fencepost pipeline reset shop --to 24h --dry-run
+      fencepost pipeline reset shop --to '{"purchases": {"0": 121}}'
+      fencepost pipeline reset shop --to batch:12 --state restore
+    """
+    import time
+
+    from fencepost.cli import pipeline_text as text
+    from fencepost.errors import ConfigError
+    from fencepost.operate import reset as resets
+    from fencepost.operate.standing import read
+    from fencepost.operate.target import parse_target
+    from fencepost.wire.terms import Isolation
+
+    try:
+        target = parse_target(to, time.time_ns() // 1_000_000)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    choice = None if state is None else resets.StateChoice(state)
+    if dry_run:
+        plan = resets.make_plan(cluster, read(cluster, name), to, target, choice)
+        plan = resets.with_changes(cluster, plan, Isolation.READ_COMMITTED)
+    else:
+        plan = resets.reset(cluster, name, to, target, choice, even_if_alive=force)
+    _show(text.reset_as_dict(plan, is_done=not dry_run), as_json, lambda: text.reset_text(plan, is_done=not dry_run))
+
+
+@pipeline.command(epilog=EXIT_CODES)
+@name_argument
+@click.option("--yes", is_flag=True, help="Do it. Without this, only show what would be deleted.")
+@click.option("--force", is_flag=True, help="Also if the pipeline seems to run. It is fenced: its query fails.")
+@json_option
+@_on_a_cluster
+def delete(cluster: Any, name: str, yes: bool, force: bool, as_json: bool) -> int:
+    """Delete a pipeline: its changelogs (its state), its consumer group and its ledger entry.
+
+    Input and output topics stay. The transactional id cannot be deleted; the cluster forgets it after
+    transactional.id.expiration.ms, a week by default.
+    """
+    from fencepost.cli import pipeline_text as text
+    from fencepost.operate import delete as deletion
+
+    found = deletion.delete(cluster, name, even_if_alive=force) if yes else deletion.find(cluster, name)
+    _show(text.remains_as_dict(found, is_done=yes), as_json, lambda: text.remains_text(found, is_done=yes))
+    return 0 if yes else FAILED

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fencepost.operate.activity import age
+from fencepost.operate.delete import Remains
 from fencepost.operate.lag import Lag, PartitionLag
 from fencepost.operate.overview import Description, Overview
+from fencepost.operate.reset import Move, Plan, StateChoice
 from fencepost.operate.standing import Standing
 from fencepost.operate.steps import Step
 from fencepost.spark.ledger import LedgerEntry
@@ -262,3 +264,108 @@ def _entry_as_dict(entry: LedgerEntry) -> dict[str, Any]:
     if entry.reset is not None:
         shown["reset"] = {"query": entry.reset.query_id, "batch": entry.reset.batch_id, "to": entry.reset.to}
     return shown
+
+
+# -- reset and delete --------------------------------------------------------------------------------------------------
+
+
+def reset_text(plan: Plan, *, is_done: bool) -> list[str]:
+    name, entry = plan.standing.name, plan.standing.entry
+    rows = [(str(move.where), move.was, move.to, _effect(move)) for move in plan.moves]
+    lines = table(("PARTITION", "FROM", "TO", "EFFECT"), rows)
+    if plan.state is not None:
+        steps = ", ".join(sorted(entry.changelogs)) if entry is not None else ""
+        lines += ["", f"state ({steps}): {_state_effect(plan)}"]
+    if any(move.is_back for move in plan.moves):
+        lines += ["", "What was written to output topics stays: records that are processed again are written again."]
+    if entry is not None and entry.is_unfinished:
+        lines += ["", f"Batch {entry.batch_id} was written only in part; the rest of it will not be written any more."]
+    if not is_done:
+        return [*lines, "", f"Nothing was changed. Does the pipeline run? {plan.standing.activity_words}"]
+    done = f"Pipeline {name} is reset to {plan.to}. Start it with an EMPTY checkpoint directory, and at the source with"
+    return [*lines, "", done, *_how(plan)]
+
+
+def _how(plan: Plan) -> list[str]:
+    entry = plan.standing.entry
+    lines = [
+        f'  .option("pipeline", "{plan.standing.name}")    # then startingOffsets=committed is the default',
+        "The old checkpoint is refused from now on.",
+    ]
+    if entry is not None and entry.in_checkpoint:
+        kept = " and ".join(sorted(kind.value for kind in entry.in_checkpoint))
+        lines.append(
+            f"The old checkpoint also held {kept} of Spark's own, which a reset cannot move: it begins empty. Set the "
+            'sink\'s option "failOnStateLoss" to "false" for the first start.'
+        )
+    return lines
+
+
+def _effect(move: Move) -> str:
+    if move.was is None:
+        return "new"
+    if move.was == move.to:
+        return "-"
+    return f"{count(move.records, is_exact=move.is_exact)} records {'again' if move.to < move.was else 'skipped'}"
+
+
+def _state_effect(plan: Plan) -> str:
+    match plan.state:
+        case StateChoice.DROP:
+            return f"dropped, {plan.keys_changed} keys. It is built again from the new start"
+        case StateChoice.RESTORE if plan.restored is not None:
+            entry = plan.restored.entry
+            whose = f"batch {entry.batch_id} of query {entry.query_id}" if entry.reset is None else "a reset"
+            return f"restored as it was after {whose} ({moment(entry.time_ms)}), {plan.keys_changed} keys change"
+    return "kept: no record is read again"
+
+
+def reset_as_dict(plan: Plan, *, is_done: bool) -> dict[str, Any]:
+    restored = plan.restored
+    return {
+        "pipeline": plan.standing.name,
+        "done": is_done,
+        "to": plan.to,
+        "moves": [
+            {
+                "topic": move.where.topic,
+                "partition": move.where.partition,
+                "from": move.was,
+                "to": move.to,
+                "records": move.records,
+                "exact": move.is_exact,
+                "effect": "again" if move.is_back else "skipped" if move.records else None,
+            }
+            for move in plan.moves
+        ],
+        "state": None if plan.state is None else plan.state.value,
+        "keys_changed": plan.keys_changed,
+        "restored": None if restored is None else _entry_as_dict(restored.entry),
+        "activity": plan.standing.activity.value,
+    }
+
+
+def remains_text(found: Remains, *, is_done: bool) -> list[str]:
+    standing = found.standing
+    what = [f"changelog {topic}" for topic in found.changelogs]
+    what += [f"consumer group {standing.name}"] if found.has_group else []
+    what += [f"ledger entry of {standing.name}"] if found.has_entry else []
+    lines = [f"{'deleted' if is_done else 'would delete'} {each}" for each in what] or ["there is nothing to delete"]
+    lines.append(
+        f"The transactional id {standing.owner.transactional_id} stays: Kafka cannot delete one, and forgets it after "
+        "transactional.id.expiration.ms (a week by default)."
+    )
+    if not is_done:
+        lines.append(f"Nothing was deleted: add --yes. Does the pipeline run? {standing.activity_words}")
+    return lines
+
+
+def remains_as_dict(found: Remains, *, is_done: bool) -> dict[str, Any]:
+    return {
+        "pipeline": found.standing.name,
+        "done": is_done,
+        "changelogs": list(found.changelogs),
+        "group": found.has_group,
+        "ledger": found.has_entry,
+        "activity": found.standing.activity.value,
+    }

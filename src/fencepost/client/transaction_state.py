@@ -67,10 +67,10 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
     )
 
 
-def list_transactional_ids(cluster: Cluster) -> set[str]:
-    """The ids that all brokers know, as far as we may see them."""
+def list_transactional_ids(cluster: Cluster) -> dict[str, str]:
+    """The ids that all brokers know, as far as we may see them, and the states of their transactions."""
     cluster.refresh([])
-    found: set[str] = set()
+    found: dict[str, str] = {}
     retry = Retry("list transactions", cluster.settings)
     waiting = cluster.brokers()
     while waiting:
@@ -79,7 +79,7 @@ def list_transactional_ids(cluster: Cluster) -> set[str]:
             answer = cluster.connect(waiting[-1]).call(LIST_TRANSACTIONS, {})
             reason = code = known_code(answer.error_code)
             if code is ErrorCode.NONE:
-                found |= {each.transactional_id for each in answer.transaction_states}
+                found |= {each.transactional_id: each.transaction_state for each in answer.transaction_states}
                 waiting.pop()
                 continue
             if code not in BUSY:

@@ -76,7 +76,7 @@ def measure(cluster: Cluster, standing: Standing, bytes_max: int | None = BYTES_
     begins = earliest(cluster, known)
     ends = latest(cluster, known, Isolation.READ_COMMITTED)
     tops = latest(cluster, known, Isolation.READ_UNCOMMITTED)
-    counter = _Counter(cluster, bytes_max)
+    counter = Counter(cluster, bytes_max)
     found: dict[TopicPartition, PartitionLag] = {}
     for where in sorted(known, key=lambda where: ends[where] - positions.get(where, begins[where])):  # small ones first
         committed = positions.get(where)
@@ -119,13 +119,13 @@ def _gone(topics: Mapping[str, Topic], where: TopicPartition) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Count:
+class Count:
     records: int
     is_exact: bool
     oldest_ms: int | None
 
 
-class _Counter:
+class Counter:
     """Counts in one partition after the other, until the limit is used up."""
 
     def __init__(self, cluster: Cluster, bytes_max: int | None) -> None:
@@ -133,7 +133,7 @@ class _Counter:
         self._bytes_max = bytes_max
         self._bytes = 0
 
-    def count(self, where: TopicPartition, start: int, end: int) -> _Count:
+    def count(self, where: TopicPartition, start: int, end: int) -> Count:
         records, position, oldest_ms = 0, start, None
         for batch in scan_batches(self._cluster, where, start, end, fetch_bytes=FETCH_BYTES):
             self._bytes += batch.header.size
@@ -147,7 +147,7 @@ class _Counter:
         else:
             position = end
         left = max(0, end - position)
-        return _Count(records + left, left == 0, oldest_ms)
+        return Count(records + left, left == 0, oldest_ms)
 
     @property
     def _is_spent(self) -> bool:

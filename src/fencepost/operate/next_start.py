@@ -8,14 +8,13 @@ import enum
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fencepost.errors import BatchRefused, Malformed
+from fencepost.errors import BatchRefused
 from fencepost.operate.standing import Standing
 from fencepost.spark import checkpoint as checkpoints
-from fencepost.spark.checkpoint import Checkpoint, Ends
+from fencepost.spark.checkpoint import Checkpoint
 from fencepost.spark.ledger import InCheckpoint, LedgerEntry
-from fencepost.spark.offsets_json import SourceOffset, parse
 from fencepost.spark.sink.decide import BatchDecision, check_checkpoint, check_topics, checkpoint_lost, decide
-from fencepost.spark.sink.microbatch import MicroBatch, _Ranges
+from fencepost.spark.sink.microbatch import MicroBatch, planned
 
 
 class Outcome(enum.StrEnum):
@@ -36,12 +35,14 @@ def foresee(standing: Standing, directory: Path) -> NextStart:
     """Raises Malformed or Unsupported if the checkpoint cannot be read."""
     found = checkpoints.local(directory)
     query_id = found.query_id
-    last_planned = _last_planned(directory)
+    last_planned = found.last_batch
     if query_id is None or last_planned is None:
         return _new(standing.entry, query_id)
+    batch = planned(found, found.ends(last_planned) or {}, query_id, last_planned)
     is_planned = not found.is_done(last_planned)
-    batch_id = last_planned if is_planned else last_planned + 1
-    batch = _batch(found, query_id, batch_id, is_planned=is_planned)
+    if not is_planned:  # all that is known of the next one
+        batch = replace(batch, batch_id=last_planned + 1, start=batch.end, replaced={}, skipped={})
+    batch_id = batch.batch_id
     batch = replace(batch, topics={**standing.identities, **batch.topics})
     try:
         decision = _decide(standing, batch, found)
@@ -82,42 +83,3 @@ def _new(last: LedgerEntry | None, query_id: str | None) -> NextStart:
             "source, it is refused, unless the sink's option failOnStateLoss is false"
         )
     return NextStart(Outcome.RUN, start, query_id)
-
-
-def _last_planned(directory: Path) -> int | None:
-    offsets = directory / "offsets"
-    numbers = [int(path.name) for path in offsets.iterdir() if path.name.isdecimal()] if offsets.is_dir() else []
-    return max(numbers, default=None)
-
-
-def _batch(checkpoint: Checkpoint, query_id: str, batch_id: int, *, is_planned: bool) -> MicroBatch:
-    before = checkpoint.ends(batch_id - 1)
-    if before is None and batch_id > 0:
-        raise Malformed(f"the checkpoint has lost its file offsets/{batch_id - 1}")
-    ends = (checkpoint.ends(batch_id) if is_planned else before) or {}
-    ranges = _Ranges()
-    for source, text in ends.items():
-        end = _parse(text)
-        if end is None:
-            ranges.others.append(f"source {source}")
-            continue
-        start = end if not is_planned else _start(checkpoint, source, before or {}, end)
-        ranges.add(start, end if is_planned else SourceOffset(end.offsets, topics=end.topics))
-    return ranges.batch(query_id, "", batch_id)
-
-
-def _start(checkpoint: Checkpoint, source: str, before: Ends, end: SourceOffset) -> SourceOffset:
-    """As the sink has it (`sink.microbatch`): from the batch before, the end itself, or Spark's own source's file."""
-    if source in before:
-        return parse(before[source])
-    if end.start is not None:
-        return SourceOffset(end.start, topics=end.topics)
-    found = checkpoint.beginning(source)
-    return SourceOffset({}) if found is None else parse(found)
-
-
-def _parse(text: str) -> SourceOffset | None:
-    try:
-        return parse(text)
-    except Malformed:
-        return None

@@ -86,7 +86,8 @@ def read(cluster: Cluster, name: str, pending: Pending = Pending.IGNORE) -> Stan
     group = committed_offsets(cluster, name, None, pending)
     owner = read_owner(cluster, name)
     is_ours = any(ledger.is_note(each.metadata) for each in group.values())
-    if entry is None and owner.transaction is None and not is_ours:
+    has_begun = owner.transaction is not None and is_begun(owner.transaction.state)
+    if entry is None and not has_begun and not is_ours:
         known = ", ".join(sorted(names(cluster))) or "none"
         raise UnknownPipeline(f"no pipeline {name!r} has written to this cluster; known are: {known}")
     return standing_of(cluster, name, owner, entry, group)
@@ -119,13 +120,18 @@ def names(cluster: Cluster, entries: Iterable[str] | None = None) -> set[str]:
     try:
         ids = list_transactional_ids(cluster)
     except Unsupported:
-        ids = set()
-    return found | {each.removeprefix(PREFIX) for each in ids if each.startswith(PREFIX) and not is_made_up(each)}
+        ids = {}
+    # Others are of batch queries, or of pipelines that were deleted.
+    begun = {each for each, state in ids.items() if is_begun(state) and not each.startswith(MADE_UP_IDS)}
+    return found | {each.removeprefix(PREFIX) for each in begun if each.startswith(PREFIX)}
 
 
-def is_made_up(transactional_id: str) -> bool:
-    """Whether `write` made it up for one batch query."""
-    return transactional_id.startswith(MADE_UP_IDS)
+def is_begun(state: str) -> bool:
+    """Whether a pipeline without a ledger entry has begun, and was not deleted.
+
+    It has not committed yet. Deleting one is a transaction that it has committed.
+    """
+    return state not in ("PrepareCommit", "CompleteCommit", "Dead")
 
 
 def read_owner(cluster: Cluster, name: str) -> Owner:

@@ -16,9 +16,9 @@ from pyspark.sql import functions as sql
 from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
 from fencepost.spark import write_stream
+from fencepost.spark.naming import changelog_name
 from fencepost.spark.sink.pipeline import Transform
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
-from fencepost.spark.state.changelog import changelog_name
 from tests import logins
 from tests.conftest import grow_topic
 from tests.spark.checker import read_committed, read_records, wait_until_settled

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fencepost.errors import BatchRefused, ConfigError, Malformed
-from fencepost.spark.checkpoint import Checkpoint
+from fencepost.spark.checkpoint import Checkpoint, Ends
 from fencepost.spark.ledger import Reached
 from fencepost.spark.offsets_json import Positions, SourceOffset, parse
 from fencepost.spark.sink.queries import RunningQuery
@@ -50,6 +50,11 @@ def read(query: RunningQuery, batch_id: int) -> MicroBatch:
             f"batch {batch_id} was passed to the writer, but query {query.query_id} {state}. Write a batch before the "
             "foreachBatch function returns, with the number that it got; join threads of your own"
         )
+    return planned(checkpoint, ends, query.query_id, batch_id, query.run_id)
+
+
+def planned(checkpoint: Checkpoint, ends: Ends, query_id: str, batch_id: int, run_id: str = "") -> MicroBatch:
+    """A batch that Spark has planned, with these ends."""
     starts = checkpoint.ends(batch_id - 1) or {}
     found = _Ranges()
     for source, text in ends.items():
@@ -59,7 +64,7 @@ def read(query: RunningQuery, batch_id: int) -> MicroBatch:
             found.others.append(f"source {source} (at {text:.100})")
         else:
             found.add(_start_of(checkpoint, source, starts.get(source), end), end)
-    return found.batch(query.query_id, query.run_id, batch_id)
+    return found.batch(query_id, run_id, batch_id)
 
 
 def unknown(query: RunningQuery, batch_id: int) -> MicroBatch:

@@ -14,11 +14,8 @@ from fencepost.client.offsets import latest
 from fencepost.client.rights import Operation, wanted
 from fencepost.errors import BatchRefused
 from fencepost.spark.ledger import ChangelogEntry
-from fencepost.spark.naming import changelog_name
 from fencepost.spark.topic_identity import Identity, describe, identity_of, is_other
 from fencepost.wire.terms import Isolation, TopicPartition
-
-__all__ = ["CONFIGS", "Changelog", "changelog_name", "look"]
 
 CONFIGS = {"cleanup.policy": "compact"}
 

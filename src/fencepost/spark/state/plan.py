@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
 from fencepost.spark.ledger import ChangelogEntry
+from fencepost.spark.naming import changelog_name
 from fencepost.spark.sessions import parallelism
 from fencepost.spark.shuffle import repartition_by_id
 from fencepost.spark.state import changelog, values
@@ -71,7 +72,7 @@ class State:
     @property
     def topics(self) -> list[str]:
         """The changelogs that were used."""
-        return [changelog.changelog_name(self._pipeline, step) for step in self.changelogs]
+        return [changelog_name(self._pipeline, step) for step in self.changelogs]
 
     def keep(self, rows: "DataFrame") -> "DataFrame":
         """These rows, computed once for all their uses in this batch.
@@ -91,9 +92,9 @@ class State:
 
     def _changelog(self, step: StatefulStep, parallelism: int) -> changelog.Changelog:
         partitions = step.partitions or max(PARTITIONS_MIN, parallelism)
-        name = changelog.changelog_name(self._pipeline, step.name)
+        name = changelog_name(self._pipeline, step.name)
         found = changelog.look(self._cluster, name, partitions, step.configs, self._remembered.get(step.name))
-        self.changelogs[step.name] = ChangelogEntry(found.partitions, found.identity)
+        self.changelogs[step.name] = ChangelogEntry(found.partitions, found.identity, found.reset_id)
         return found
 
 
