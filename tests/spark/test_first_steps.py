@@ -101,6 +101,40 @@ def test_a_session_that_was_there_before_the_import_is_served_after_register(tmp
     assert "found 10" in ran.stdout
 
 
+FAILING = """
+import sys
+import tempfile
+import fencepost
+from fencepost.spark import write, write_stream
+from fencepost.spark.session import session
+
+broker = fencepost.Broker().start()
+broker.create_topic("in")
+servers = broker.bootstrap_servers
+spark = session(master="local[2]")
+write(spark.range(10).selectExpr("CAST(id AS STRING) AS value"), bootstrap_servers=servers, topic="in")
+rows = (spark.readStream.format("fencepost").option("kafka.bootstrap.servers", servers).option("subscribe", "in")
+        .option("pipeline", "failing").load().selectExpr("'nowhere' AS topic", "value"))
+print("from here on", file=sys.stderr, flush=True)
+query = write_stream(rows, checkpoint=tempfile.mkdtemp(), trigger={"availableNow": True})
+try:
+    query.awaitTermination()
+except Exception as error:
+    print(error)
+print("to here", file=sys.stderr, flush=True)
+"""
+
+
+def test_a_failed_batch_takes_a_few_lines_on_standard_error(tmp_path: Path, bare: Path) -> None:
+    ran = run(FAILING, tmp_path, bare)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    said = ran.stderr.split("from here on\n")[1].split("to here\n")[0].splitlines()
+    assert 1 <= len(said) <= 4, said
+    assert "fencepost.errors.TopicNotFound: a row cannot be written to topic 'nowhere'" in said[-1]
+    raised = ran.stdout.split("=== Streaming Query ===")[0].splitlines()
+    assert len(raised) <= 16, raised
+
+
 ELSEWHERE = """
 import fencepost
 from fencepost.errors import ConfigError

@@ -116,7 +116,7 @@ def refuse(rows: Any, faults: Sequence[Fault], way_on: str = WAY_ON) -> NoReturn
     """What becomes of rows with faults unless somebody takes them: an error about the first of them."""
     first = faults[0]
     row = describe(rows, 0)
-    more = f", and so cannot {len(faults) - 1} rows near it" if len(faults) > 1 else ""
+    more = f"; {len(faults) - 1} more near it cannot be written either" if len(faults) > 1 else ""
     hint = "" if row.startswith("from ") else WHERE_FROM
     where = f" to topic {readable(first.topic)}" if first.topic is not None else ""
     error = TopicNotFound if first.reason is Reason.UNKNOWN_TOPIC else WriteFailed

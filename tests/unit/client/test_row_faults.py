@@ -131,7 +131,7 @@ def test_the_error_names_the_row_the_topic_the_reason_and_the_way_on():
     assert said.startswith("a row cannot be written to topic 'a': its record makes a batch of 7")
     assert "max.message.bytes is 2000" in said
     assert 'from orders-3 offset 1234, with key \'ada\' and value \'{"n":1}{"n":1}' in said
-    assert "(7000 bytes), and so cannot 1 rows near it" in said
+    assert "(7000 bytes); 1 more near it cannot be written either" in said
     assert "deadLetters" in said
     assert "\n" not in said
     assert len(said) < 600

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
-from fencepost.errors import ConfigError
+from fencepost.errors import ConfigError, FencepostError, InvariantBroken
 from fencepost.spark.sink.columns import select_columns, with_topic
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.state.plan import State
@@ -39,8 +39,14 @@ class Batch:
 
     def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
         found, self._found = self._found, None
-        if found is not None:
+        if found is None:
+            return
+        try:
             self._pipeline.end_batch(self, found, has_failed=kind is not None)
+        except InvariantBroken:
+            raise
+        except FencepostError as error:  # Spark makes its message of the traceback, and ours needs none
+            raise error.with_traceback(None) from None
 
     def __del__(self) -> None:
         """A block that never ended has written nothing."""

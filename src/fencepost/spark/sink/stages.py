@@ -31,6 +31,7 @@ from fencepost.client.settings import ClientSettings
 from fencepost.client.shapes import TopicShape, shape_of, shapes_of
 from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.errors import FencepostError, WriteFailed
+from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.dead_letters import DeadLetterBox, DeadLetters
 from fencepost.spark.sink.permits import Ticket, ask
 from fencepost.spark.workers import cluster_for
@@ -85,9 +86,10 @@ class EncodeStage:
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
         encoder = RowEncoder(self.settings)
-        for blobs in encoder.blobs(rows):
-            writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
-            yield _addressed(blobs, writers)
+        with one_line():
+            for blobs in encoder.blobs(rows):
+                writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
+                yield _addressed(blobs, writers)
         task = _task()
         marker = Blob(MARKER, task.partition, marker_text(task.attempt_id, encoder.dead_letters).encode(), 0)
         yield _addressed([marker] * self.writers, range(self.writers))
@@ -102,7 +104,8 @@ class WriteStage:
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
         markers: list[str] = []
-        yield from _written(self.client, self.ticket, self._blobs(rows, markers))
+        with one_line():
+            yield from _written(self.client, self.ticket, self._blobs(rows, markers))
         yield _reports([WriterReport(ReportKind.MARKERS, text=",".join(sorted(markers)))])
 
     def _blobs(self, rows: Iterator[Any], markers: list[str]) -> Iterator[list[Blob]]:
