@@ -133,6 +133,11 @@ class SharedTransaction:
     def open_for_s(self) -> float:
         return time.monotonic() - self._opened_s if self._state in (_State.OPEN, _State.COMMITTING) else 0.0
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it is open for longer than its timeout: the coordinator aborts it."""
+        return 1000 * self.open_for_s >= self._timeout_ms
+
     # -- identity ----------------------------------------------------------------------------------------------------
 
     def init(self) -> ProducerIdentity:
@@ -255,7 +260,7 @@ class SharedTransaction:
         if self._state is not _State.OPEN:
             return AbortedBy.US
         # A coordinator that has aborted after the timeout takes our abort for a retry and confirms it. So use the time.
-        by = AbortedBy.TIMEOUT if 1000 * self.open_for_s >= self._timeout_ms else AbortedBy.US
+        by = AbortedBy.TIMEOUT if self.is_overdue else AbortedBy.US
         self._state = _State.SPENT
         fields = {**self.identity.fields, "committed": False}
         lowest, highest = VERSIONS[self.identity.protocol][END_TXN]

@@ -249,6 +249,11 @@ def _commit(cluster: Cluster, transaction: SharedTransaction, plan: Plan, entry:
         transaction.add_offsets(name, offsets)
         commit(cluster, transaction, name, entry)
     except Fenced:
+        if transaction.is_overdue:
+            raise ChangeRefused(
+                f"writing the state took {transaction.open_for_s:.0f} s, longer than the cluster lets a transaction be "
+                "open. Nothing was changed. Raise the broker's transaction.max.timeout.ms to 5 minutes"
+            ) from None
         raise ChangeRefused(
             f"pipeline {name!r} runs, and has taken its transactional id back. Nothing was changed. Stop it first"
         ) from None
