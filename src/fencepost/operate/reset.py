@@ -31,7 +31,7 @@ from fencepost.wire.records import encode_batch
 from fencepost.wire.terms import Isolation, TopicPartition
 
 #: The transaction is open only while it is written. A cluster may allow less (`transaction.max.timeout.ms`).
-TIMEOUTS_MS = (300_000, 60_000)
+TIMEOUTS_MS = (900_000, 60_000)
 
 
 class StateChoice(enum.StrEnum):
@@ -252,7 +252,7 @@ def _commit(cluster: Cluster, transaction: SharedTransaction, plan: Plan, entry:
         if transaction.is_overdue:
             raise ChangeRefused(
                 f"writing the state took {transaction.open_for_s:.0f} s, longer than the cluster lets a transaction be "
-                "open. Nothing was changed. Raise the broker's transaction.max.timeout.ms to 5 minutes"
+                "open. Nothing was changed. Raise the broker's transaction.max.timeout.ms, to 15 minutes at most"
             ) from None
         raise ChangeRefused(
             f"pipeline {name!r} runs, and has taken its transactional id back. Nothing was changed. Stop it first"

@@ -18,6 +18,7 @@ from fencepost.spark.topic_identity import Identity, describe, identity_of, is_o
 from fencepost.wire.terms import Isolation, TopicPartition
 
 CONFIGS = {"cleanup.policy": "compact"}
+EMPTY_STATE = "use `fencepost pipeline reset NAME --to … --state drop`, or give the pipeline another name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def look(
         if remembered is not None:
             raise BatchRefused(
                 f"topic {topic!r} held this pipeline's state and is gone. Nothing was written. Restore the topic; or, "
-                "to begin with empty state, give the pipeline another name"
+                f"to begin with empty state, {EMPTY_STATE}"
             )
         create_topics(cluster, {topic: NewTopic(partitions, configs={**CONFIGS, **configs})})
     found = cluster.refresh([topic])[topic]
@@ -65,8 +66,7 @@ def look(
     if remembered is not None and is_other(remembered.topic, identity):
         raise BatchRefused(
             f"topic {topic!r} held this pipeline's state ({describe(remembered.topic)}) and was deleted and created "
-            f"again ({describe(identity)}). Nothing was written. To begin with empty state, give the pipeline another "
-            "name"
+            f"again ({describe(identity)}). Nothing was written. To begin with empty state, {EMPTY_STATE}"
         )
     if remembered is not None and len(found.partitions) != remembered.partitions:
         raise BatchRefused(
