@@ -55,6 +55,9 @@ CONFIGS = {
     "segment.ms": str(24 * 3600 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
 }
+#: How many offsets are read first, and by how much the next piece is larger.
+TAIL_OFFSETS = 256
+TAIL_GROWTH = 8
 _NOTE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/\d+")
 
 #: The positions of a query's sources in one partition: several, if several sources read it to different ends.
@@ -220,10 +223,19 @@ def read_entry(cluster: Cluster, pipeline: str) -> LedgerEntry | None:
     """
     if not cluster.refresh([TOPIC], missing_ok=True):
         return None
-    where = place(pipeline)
+    where, key = place(pipeline), pipeline.encode()
     end = latest(cluster, [where], Isolation.READ_UNCOMMITTED)[where]
-    found = _values(cluster, where, end).get(pipeline.encode())
-    return None if found is None else LedgerEntry.from_json(found)
+    begin = earliest(cluster, [where])[where]
+    # From the end backwards, because a sink may ask before every batch, and the last entry is near the end.
+    count = TAIL_OFFSETS
+    while begin < end:
+        start = max(begin, end - count)
+        found = _values(cluster, where, start, end)
+        if key in found:
+            value = found[key]
+            return None if value is None else LedgerEntry.from_json(value)
+        end, count = start, TAIL_GROWTH * count
+    return None
 
 
 @wanted(Operation.READ)
@@ -245,7 +257,9 @@ def read_entries(cluster: Cluster) -> dict[str, LedgerEntry | FencepostError]:
     places = [TopicPartition(TOPIC, index) for index in cluster.topic(TOPIC).partitions]
     found: dict[str, LedgerEntry | FencepostError] = {}
     for where, end in latest(cluster, places, Isolation.READ_COMMITTED).items():
-        for key, value in _values(cluster, where, end).items():
+        for key, value in _values(cluster, where, earliest(cluster, [where])[where], end).items():
+            if value is None:
+                continue
             try:
                 found[key.decode(errors="replace")] = LedgerEntry.from_json(value)
             except (Malformed, Unsupported) as error:
@@ -284,12 +298,13 @@ def read_history(cluster: Cluster, pipeline: str) -> list[Noted]:
     return found
 
 
-def _values(cluster: Cluster, where: TopicPartition, end: int) -> dict[bytes, bytes]:
-    """The last value of each key before `end`."""
-    found: dict[bytes | None, bytes | None] = {}
-    for record in read_records(cluster, where, earliest(cluster, [where])[where], end):
-        found[record.key] = record.value
-    return {key: value for key, value in found.items() if key is not None and value is not None}
+def _values(cluster: Cluster, where: TopicPartition, start: int, end: int) -> dict[bytes, bytes | None]:
+    """The last value of each key from `start` to `end`; None if it was deleted there."""
+    found: dict[bytes, bytes | None] = {}
+    for record in read_records(cluster, where, start, end):
+        if record.key is not None:
+            found[record.key] = record.value
+    return found
 
 
 def blob(pipeline: str, entry: LedgerEntry | None) -> Buffer:

@@ -90,3 +90,24 @@ def test_a_record_that_cannot_be_understood_stops_the_pipeline(
     commit(cluster, name, encode_batch([Record(name.encode(), value, 1)]))
     with pytest.raises(error):
         ledger.read_entry(cluster, name)
+
+
+def test_the_last_entry_is_found_however_many_of_others_follow(
+    cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked for from the end, in pieces."""
+    monkeypatch.setattr(ledger, "TAIL_OFFSETS", 2)
+    monkeypatch.setattr(ledger, "TAIL_GROWTH", 2)
+    others = [encode_batch([Record(b"another", entry(number).to_json(), 1)]) for number in range(9)]
+    commit(cluster, name, ledger.blob(name, entry(1)), ledger.blob(name, entry(2)), *others)
+    found = ledger.read_entry(cluster, name)
+    assert found is not None
+    assert found.batch_id == 2
+
+
+def test_an_entry_that_was_deleted_is_not_found_behind_its_deletion(
+    cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "TAIL_OFFSETS", 2)
+    commit(cluster, name, ledger.blob(name, entry(1)), encode_batch([Record(name.encode(), None, 1)]))
+    assert ledger.read_entry(cluster, name) is None

@@ -6,6 +6,7 @@
 `active`         what the pipelines of this process do: which query runs each, which batch failed
 `queries`        the running query as Spark knows it, in a classic session and with Spark Connect
 `microbatch`     a batch as Spark knows it: its query, its number, its start and end offsets
+`ending`         how an attempt ends in Kafka: ledger entry, offsets, commit
 `inherited`      what the sink takes from the query's sources: pipeline name and cluster
 `standing`       how far the pipeline has come, by the ledger and the committed offsets
 `decide`         run a batch, skip it or refuse it: a pure function
@@ -24,6 +25,10 @@
 `settings`       the sink's arguments and options
 `progress`       what has been committed, for users and listeners
 `plain`          a batch query's DataFrame in one transaction, and its default transactional ids
-`save`           the same through Spark's standard writer API
+`encoded`        record batches on their way through the driver, for Spark's standard writer API
+`save`           a batch query through that API
+`stream_save`    a streaming query through that API: what tasks do, and what the driver's side gets
+`stream_commit`  its micro-batch from finished record batches to the commit
+`logged`         its query and micro-batch as the checkpoint has them
 ===============  =====================================================================================================
 """

@@ -29,6 +29,9 @@ repeats it.
 If the pipeline was reset, the last entry is that of the reset, which has a query id of its own. Then the batches of the
 query that wrote before it are refused, whatever their offsets: its checkpoint is of another past.
 
+A sink that cannot read the query's checkpoint does not know a batch's offsets (`has_offsets`). Then the number alone
+identifies the batch. If the ledger has offsets, such a batch is refused: they would stay behind.
+
 A query with another id has another checkpoint. If the old checkpoint held something that Kafka does not hold (Spark's
 own state, positions of other sources), it would be lost: BatchRefused.
 """
@@ -61,6 +64,8 @@ def decide(batch: MicroBatch, committed: Committed, last: LedgerEntry | None) ->
     """`committed` are the pipeline's committed offsets in Kafka, `last` is its last ledger entry."""
     if last is not None and last.reset is not None and last.reset.query_id == batch.query_id:
         raise BatchRefused(_was_reset(batch, last, last.reset))
+    if not batch.has_offsets and committed:
+        raise BatchRefused(_unreadable(batch))
     passed = _passed_over(batch, last)
     fits_start = all(_fits_start(batch, where, committed.get(where), passed.get(where)) for where in batch.end)
     fits_end = all(_fits_end(batch, where, committed.get(where)) for where in batch.end)
@@ -104,8 +109,9 @@ def check_checkpoint(batch: MicroBatch, kept: frozenset[InCheckpoint], last: Led
         return None
     if last.reset is not None and last.reset.query_id == batch.query_id:
         return None  # `decide` refuses the old checkpoint, and says why
-    if batch.batch_id > 0 and batch.batch_id in (last.batch_id, last.batch_id + 1):
-        return None  # the checkpoint is not new: only the query's id was lost
+    is_next = batch.batch_id == last.batch_id + 1
+    if batch.batch_id > 0 and (is_next or (batch.batch_id == last.batch_id and batch.moved)):
+        return None  # the checkpoint is not new: only the query's id was lost, and the offsets tell what is committed
     lost = kept if last.in_checkpoint is None else kept & last.in_checkpoint
     words = {
         InCheckpoint.STATE: "the state of Spark's own stateful operators",
@@ -186,6 +192,15 @@ def _after_reset(last: LedgerEntry | None) -> str:
 def _when_reset(last: LedgerEntry, reset: Reset) -> str:
     when = datetime.fromtimestamp(last.time_ms / 1000, UTC)
     return f"to {reset.to}, at {when:%Y-%m-%d %H:%M:%S} UTC, after batch {reset.batch_id} of query {reset.query_id}"
+
+
+def _unreadable(batch: MicroBatch) -> str:
+    return (
+        f"batch {batch.batch_id} of query {batch.query_id}: the pipeline has committed offsets, but the sink cannot "
+        "read this batch's offsets, which are in the query's checkpoint. Nothing was written. Name the checkpoint with "
+        "the writer's option checkpointLocation, on a file system that Python on the driver's machine can read; or "
+        "write with fencepost.spark.write_stream; or give the pipeline another name"
+    )
 
 
 def _explanation(batch: MicroBatch, committed: Committed, *, was_done: bool) -> str:

@@ -30,6 +30,7 @@ class MicroBatch:
     skipped: Mapping[TopicPartition, int] = field(default_factory=dict)  #: where it should have begun; records are gone
     others: tuple[str, ...] = ()  #: sources that are not Kafka
     here: frozenset[str] = frozenset()  #: the topics that are on the sink's cluster, once known
+    has_offsets: bool = True  #: False if `start` and `end` are empty because the sink cannot know them
 
     @property
     def moved(self) -> dict[TopicPartition, int]:

@@ -26,8 +26,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
-from fencepost.client.transaction import AbortedBy, SharedTransaction, timed_out
-from fencepost.client.writing import TransactionWriter
+from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import (
     BatchFailed,
     BatchRefused,
@@ -37,7 +36,6 @@ from fencepost.errors import (
     InvariantBroken,
     OutcomeUnknown,
     QueryStopped,
-    TransactionFailed,
     TransactionTimedOut,
 )
 from fencepost.spark import ledger
@@ -48,6 +46,7 @@ from fencepost.spark.sink import active, microbatch, progress, queries, steps, s
 from fencepost.spark.sink.batch import Batch, Write
 from fencepost.spark.sink.columns import select_columns, with_topic
 from fencepost.spark.sink.decide import BatchDecision, swallowed
+from fencepost.spark.sink.ending import cause_of, commit, write_ledger
 from fencepost.spark.sink.failures import AGAIN, AWAY, STOPPED, TIMEOUTS_MAX, batch_failed, pause_s
 from fencepost.spark.sink.fencing import fence_by_task, take_over
 from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan, union_records
@@ -221,7 +220,7 @@ class Pipeline:
                 self._done, self._in_doubt = (batch.run_id, batch.batch_id), None
                 return
             except Exception as raised:
-                error = self._cause(raised)
+                error = cause_of(raised, self._transaction, self.settings.transaction_timeout_ms)
                 aborted += self._undo(batch, error)
                 if not self._calling().is_active():  # it is being stopped
                     self.close()
@@ -282,7 +281,7 @@ class Pipeline:
         """In a transaction of its own."""
         transaction, _ = self._opened()
         transaction.begin()
-        self._write_ledger(transaction, entry)
+        write_ledger(self._open_cluster(), self.name, transaction, entry)
         transaction.commit()
 
     def _note_failure(self, df: "DataFrame", batch: MicroBatch) -> None:
@@ -319,7 +318,7 @@ class Pipeline:
             return  # nothing to write, and the ledger need not change
         identity = opening.begin()
         started_s = time.monotonic()
-        self._commit(transaction, batch, standing.entry_of(batch, state.changelogs, len(given.writes)), standing)
+        commit(transaction, batch, standing.entry_of(batch, state.changelogs, len(given.writes)), standing)
         progress.note(
             TransactionProgress(
                 self.name,
@@ -336,42 +335,6 @@ class Pipeline:
             ),
             given.df.sparkSession,
         )
-
-    def _commit(
-        self, transaction: SharedTransaction, batch: MicroBatch, entry: LedgerEntry, standing: Standing
-    ) -> None:
-        """Add the ledger entry and the offsets to the transaction, and commit it."""
-        self._write_ledger(transaction, entry)
-        transaction.add_offsets(self.name, standing.offsets_of(batch))
-        steps.hook(BatchStep.OFFSETS_ADDED, batch.batch_id)
-        steps.hook(BatchStep.COMMITTING, batch.batch_id)
-        transaction.commit()
-        standing.committed(entry)
-        steps.hook(BatchStep.COMMITTED, batch.batch_id)
-
-    def _write_ledger(self, transaction: SharedTransaction, entry: LedgerEntry) -> None:
-        with TransactionWriter(self._open_cluster(), transaction.identity) as writer:
-            writer.write(ledger.place(self.name), ledger.blob(self.name, entry))
-
-    def _cause(self, error: Exception) -> Exception:
-        """Fenced does not always mean that there is a successor.
-
-        We may have been too slow: a coordinator that aborts after the timeout raises the epoch, too. Or the pipeline
-        was idle for so long that the cluster has forgotten its id (`transactional.id.expiration.ms`).
-        """
-        transaction = self._transaction
-        if not isinstance(error, Fenced) or transaction is None or not transaction.is_open:
-            return error
-        open_for_s = transaction.open_for_s
-        try:
-            by = transaction.abort()
-        except FencepostError:
-            return error
-        if by is AbortedBy.EXPIRY:
-            return TransactionFailed(f"the cluster has forgotten {transaction.identity}, which was idle for too long")
-        if by is not AbortedBy.TIMEOUT:
-            return error
-        return timed_out(transaction.identity, open_for_s, self.settings.transaction_timeout_ms)
 
     def _undo(self, batch: MicroBatch, error: Exception) -> int:
         """Make sure that nothing of the attempt remains. Returns the number of aborted transactions."""

@@ -1,13 +1,11 @@
 """`df.write.format("fencepost").save()`: a batch query in one transaction, through Spark's standard writer API.
 
-That API has no shuffle, so it cannot give each partition one writer. Its driver side runs in a process of its own. So
-the tasks make finished record batches and send them to that process, which writes all of them in one transaction. This
-limits the size of a write. `fencepost.spark.write` has no such limit.
+All record batches go through the driver (`encoded`), which limits the size of a write. `fencepost.spark.write` has no
+such limit.
 """
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -19,21 +17,11 @@ from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ConfigError, WriteFailed
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.columns import check_columns
-from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
+from fencepost.spark.sink.encoded import Encoded, all_blobs, encode, encode_settings, write_blobs
 from fencepost.spark.sink.plain import plain_transaction
 from fencepost.spark.sink.settings import SinkSettings
-from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
-from fencepost.spark.workers import cluster_for
-from fencepost.wire.terms import TopicPartition
 
 TASK_BYTES_MAX = 64 << 20
-
-
-@dataclass
-class Encoded(WriterCommitMessage):
-    """A task's record batches."""
-
-    blobs: list[tuple[str, int, bytes]]
 
 
 class SaveWriter(DataSourceArrowWriter):
@@ -50,30 +38,16 @@ class SaveWriter(DataSourceArrowWriter):
     @one_line()
     def write(self, iterator: Iterator[Any]) -> Encoded:
         settings = self._settings
-        encode = EncodeSettings(
-            settings.client,
-            settings.topic,
-            {},
-            settings.compression,
-            settings.batch_bytes,
-            dead_letters=_dead_letters(settings),
+        too_large = WriteFailed(
+            f"a task has more than {TASK_BYTES_MAX >> 20} MiB to write, too much to send through the driver: "
+            "use fencepost.spark.write(df, ...), which has no such limit, or more partitions"
         )
-        found: list[tuple[str, int, bytes]] = []
-        size = 0
-        for blobs in RowEncoder(encode).blobs(iterator):
-            size += sum(len(blob.data) for blob in blobs)
-            if size > TASK_BYTES_MAX:
-                raise WriteFailed(
-                    f"a task has more than {TASK_BYTES_MAX >> 20} MiB to write, too much to send through the driver: "
-                    "use fencepost.spark.write(df, ...), which has no such limit, or more partitions"
-                )
-            found += [(blob.topic, blob.partition, bytes(blob.data)) for blob in blobs]
-        return Encoded(found)
+        return Encoded(encode(encode_settings(settings), iterator, TASK_BYTES_MAX, too_large))
 
     @one_line()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write and commit. Runs in a process of its own, so it opens and closes everything itself."""
-        blobs = [blob for message in messages if isinstance(message, Encoded) for blob in message.blobs]
+        blobs = all_blobs(messages)
         if not blobs:
             return
         settings = self._settings
@@ -82,16 +56,7 @@ class SaveWriter(DataSourceArrowWriter):
             plain_transaction(cluster, self._transactional_id, settings) as transaction,
             TransactionWriter(cluster, transaction.begin()) as writer,
         ):
-            for topic, partition, data in blobs:
-                writer.write(TopicPartition(topic, partition), data)
+            write_blobs(writer, blobs)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing has been written."""
-
-
-def _dead_letters(settings: SinkSettings) -> DeadLetters | None:
-    """Every task looks the topic up: nothing is written before the last task has ended."""
-    if settings.dead_letters is None:
-        return None
-    shape = look_up(cluster_for(settings.client), settings.dead_letters)
-    return DeadLetters(settings.dead_letters, shape, pipeline_name(settings.pipeline))

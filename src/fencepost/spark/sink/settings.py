@@ -1,6 +1,6 @@
 """The sink's settings, from arguments and from options with Spark's and Kafka's names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fencepost.client.faults import is_topic_name
@@ -22,6 +22,10 @@ DEFAULT_ATTEMPTS = 5
 CODECS = [codec.name.lower() for codec in Compression]
 PROTOCOLS = {"auto": None, "1": TransactionProtocol.V1, "2": TransactionProtocol.V2}
 
+#: What the driver may have to pass on, for Spark's standard writer API. Spark limits it as well
+#: (`spark.driver.maxResultSize`, 1 GiB), and the driver has 1 GiB of memory by default.
+DEFAULT_MAX_BATCH_BYTES = 256 << 20
+
 OPTIONS = (
     "topic",
     "smallBatchRecords",
@@ -33,6 +37,8 @@ OPTIONS = (
     "failOnStateLoss",
     "deadLetters",
 )
+#: Those of `writeStream.format("fencepost")`. It asks nobody for permits and has no state.
+WRITER_API_OPTIONS = ("topic", "maxAttempts", "transactionProtocol", "failOnStateLoss", "deadLetters", "maxBatchBytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ class SinkSettings:
     state_directory: str = field(default_factory=default_directory)  #: on each machine; may be emptied at any time
     dead_letters: str | None = None  #: the topic for rows that cannot be written; without one they fail the batch
     fail_on_state_loss: bool = True  #: refuse a new checkpoint if the old one held something that Kafka does not hold
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES  #: only for Spark's standard writer API
 
     @property
     def transactional_id(self) -> str:
@@ -65,15 +72,16 @@ class SinkSettings:
         bootstrap_servers: str | None,
         topic: str | None = None,
         options: Mapping[str, object] | None = None,
+        known: Sequence[str] = OPTIONS,
     ) -> "SinkSettings":
-        """Checks everything that can be checked up front."""
+        """Checks everything that can be checked up front. Options that are not `known` are refused."""
         if not pipeline or not pipeline.strip():
             raise ConfigError("a pipeline needs a name: it is the consumer group, and identifies the pipeline's work")
         given = {name: str(value) for name, value in (options or {}).items() if value is not None}
         if bootstrap_servers is not None:
             given[BOOTSTRAP] = bootstrap_servers
         found = Options(given)
-        found.refuse_unknown(OPTIONS, "the sink")
+        found.refuse_unknown(known, "the sink")
         kafka = found.kafka()
         for name in ("transactional.id", "enable.idempotence", "acks"):
             if name in kafka and (name, kafka[name].lower()) not in (("enable.idempotence", "true"), ("acks", "all")):
@@ -96,6 +104,7 @@ class SinkSettings:
             state_directory=found.text("stateDirectory") or default_directory(),
             fail_on_state_loss=found.flag("failOnStateLoss", True),
             dead_letters=dead_letters,
+            max_batch_bytes=_or(found.integer("maxBatchBytes", lowest=BATCH_BYTES_MIN), DEFAULT_MAX_BATCH_BYTES),
         )
 
 

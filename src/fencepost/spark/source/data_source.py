@@ -1,8 +1,14 @@
-"""`format("fencepost")` for Spark: the schema of Spark's own Kafka source, the readers, and the batch writer."""
+"""`format("fencepost")` for Spark: the schema of Spark's own Kafka source, the readers, and the writers."""
 
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from fencepost.errors import ConfigError, FencepostError
@@ -56,6 +62,14 @@ class FencepostDataSource(DataSource):
 
         refuse_visible_key(self._given)
         return SaveWriter(self.options, schema, overwrite=overwrite)
+
+    @one_line()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """`overwrite` is the output mode complete: each batch appends the whole result, as with Spark's sink."""
+        from fencepost.spark.sink.stream_save import StreamWriter
+
+        refuse_visible_key(self._given)
+        return StreamWriter(self.options, schema)
 
     @property
     def _given(self) -> Options:
