@@ -65,6 +65,12 @@ def test_the_first_snippet_of_the_page_on_spark_runs(tmp_path: Path, bare: Path)
     assert "records=1000" in ran.stdout
 
 
+def test_the_example_of_the_standard_writer_api_runs(tmp_path: Path, bare: Path) -> None:
+    ran = run(first_snippet("docs/spark.md", "## The standard writer API"), tmp_path, bare)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert ran.stdout.splitlines()[-1] == "1000"
+
+
 def test_the_example_of_dead_letters_runs(tmp_path: Path, bare: Path) -> None:
     ran = run(first_snippet("docs/spark.md", "## Dead letters"), tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]

@@ -1,0 +1,133 @@
+"""The example of docs/spark.md for declarative pipelines, run by Spark's own command."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from fencepost.spark.home import spark_home
+from fencepost.spark.java import java_home
+from tests import logins
+from tests.conftest import ROOT, unique, wait_until
+from tests.spark.checker import read_committed
+from tests.spark.test_first_steps import first_snippet
+
+TIMEOUT_S = 300
+#: What `pyspark[pipelines]` installs, beside PySpark 4.1 or later.
+NEEDED = ("yaml", "grpc", "grpc_status", "google.protobuf", "pyspark.pipelines")
+
+
+def is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not all(map(is_installed, NEEDED)), reason="needs pyspark[pipelines]"),
+]
+SPECIFICATION = """
+name: shop
+storage: file://{storage}
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+
+class Project:
+    """A directory for `spark-pipelines`, and the topics that it reads and writes."""
+
+    def __init__(self, home: Path, bootstrap: str, purchases: str, invoices: str) -> None:
+        self.home, self.bootstrap, self.purchases, self.invoices = home, bootstrap, purchases, invoices
+        self.pipeline = unique("pipeline")
+        self.written = 0
+        program = first_snippet("docs/spark.md", "## Declarative pipelines")
+        for old, new in {
+            "localhost:9092": bootstrap,
+            '"shop"': f'"{self.pipeline}"',
+            '"topic": "invoices"': f'"topic": "{invoices}"',
+            '"purchases"': f'"{purchases}"',
+            ".load())": '.option("maxOffsetsPerTrigger", 20).load())',
+        }.items():
+            assert old in program
+            program = program.replace(old, new)
+        (home / "transformations").mkdir(parents=True)
+        (home / "transformations" / "invoices.py").write_text(program)
+        (home / "spark-pipeline.yml").write_text(SPECIFICATION.format(storage=home / "storage"))
+
+    def write(self, count: int) -> None:
+        producer = Producer(logins.confluent(self.bootstrap))
+        for number in range(self.written, self.written + count):
+            producer.produce(self.purchases, str(number))
+        assert producer.flush(30) == 0
+        self.written += count
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+        names = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
+        places = {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+        with (self.home / "log").open("a") as log:
+            return subprocess.Popen(
+                [str(spark_home() / "bin" / "spark-pipelines"), "run", *arguments],
+                cwd=self.home,
+                env={**os.environ, **names, **places},
+                stdout=log,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    def run(self, *arguments: str) -> None:
+        assert self.start(*arguments).wait(TIMEOUT_S) == 0, (self.home / "log").read_text()[-4000:]
+
+    def seen(self) -> Counter[str]:
+        return Counter(read_committed(self.bootstrap, self.invoices))
+
+    def assert_complete(self) -> None:
+        assert self.seen() == Counter(map(str, range(self.written)))
+        consumer = Consumer({**logins.confluent(self.bootstrap), "group.id": self.pipeline})
+        committed = consumer.committed([TopicPartition(self.purchases, 0)], timeout=30)[0].offset
+        assert committed == consumer.get_watermark_offsets(TopicPartition(self.purchases, 0), timeout=30)[1]
+        consumer.close()
+
+    def checkpoints(self) -> list[str]:
+        return sorted(path.name for path in (self.home / "storage/_checkpoints/invoices/to_invoices").iterdir())
+
+
+@pytest.fixture
+def project(tmp_path: Path, bootstrap: str, topic: Callable[..., str]) -> Project:
+    return Project(tmp_path / "project", bootstrap, topic(1), topic(1))
+
+
+def test_a_pipeline_that_is_killed_and_run_again_writes_everything_once(project: Project) -> None:
+    project.write(200)
+    process = project.start()
+    wait_until(lambda: len(project.seen()) > 0 or process.poll() is not None, "a batch is written", TIMEOUT_S)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert max(project.seen().values()) == 1
+    project.run()
+    project.assert_complete()
+    project.write(50)
+    project.run()
+    project.assert_complete()
+
+
+@pytest.mark.thorough
+def test_a_full_refresh_continues_at_the_committed_offsets(project: Project) -> None:
+    project.write(50)
+    project.run()
+    project.write(50)
+    project.run("--full-refresh-all")
+    project.assert_complete()
+    assert project.checkpoints() == ["0", "1"]
