@@ -48,11 +48,9 @@ WORKERS = (
     "pyspark.sql.worker.plan_data_source_read",
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
-    "pyspark.sql.worker.python_streaming_sink_runner",
     "pyspark_fencepost",
     "fencepost.spark.source.stream_reader_limited",
     "fencepost.spark.sink.save",
-    "fencepost.spark.sink.stream_save",
 )
 HEADER_BYTES = 4
 BACKLOG = 64
