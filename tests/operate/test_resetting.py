@@ -87,7 +87,8 @@ def test_a_reset_moves_group_and_ledger_and_says_what_is_read_again(pipeline: Ma
     assert asked(bootstrap, "lag", shop.name)["records"] == 5
     described = asked(bootstrap, "describe", shop.name)
     assert described["last"]["reset"] == {"query": shop.query_id, "batch": 0, "to": "earliest"}
-    text = run(bootstrap, "reset", shop.name, "--to", "latest", "--force").output
+    assert described["activity"] == "quiet", "a reset is no sign of life"
+    text = run(bootstrap, "reset", shop.name, "--to", "latest").output
     assert "EMPTY checkpoint directory" in text
     assert f'.option("pipeline", "{shop.name}")' in text
     assert positions(shop) == {0: 6, 1: 2}

@@ -45,11 +45,26 @@ class Standing:
         return self.entry.time_ms or None if self.entry is not None else None
 
     @property
+    def is_resting(self) -> bool:
+        """Whether its last transaction was a reset, after which nobody has taken the id: then it does not run."""
+        found = self.owner.transaction
+        return (
+            self.entry is not None
+            and self.entry.reset is not None
+            and found is not None
+            and found.state == "CompleteCommit"
+        )
+
+    @property
     def activity(self) -> Activity:
+        if self.is_resting:
+            return Activity.QUIET
         return judge(self.owner, self.entry_ms, self.now_ms)
 
     @property
     def activity_words(self) -> str:
+        if self.is_resting:
+            return "no: it was reset, and has not been started since"
         return words(self.activity, self.owner, self.entry_ms, self.now_ms)
 
     @property
