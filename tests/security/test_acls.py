@@ -17,9 +17,11 @@ from confluent_kafka.admin import (
 )
 
 import fencepost
+from fencepost.client.cluster import Cluster
 from fencepost.client.connection import Channel
-from fencepost.errors import ErrorCode
+from fencepost.errors import ErrorCode, NotAuthorized
 from fencepost.lab.kit.servers import Ours, free_ports
+from fencepost.spark.sink.dead_letters import look_up
 from fencepost.wire.terms import Address
 from tests.clients.raw import batch
 from tests.clients.raw_records import fetch_fields
@@ -138,6 +140,19 @@ def test_with_a_prefix_a_client_writes_and_reads_all_that_begins_with_it(guarded
         assert message.value() == b"1"
         consumer.commit(message, asynchronous=False)
     assert other not in AdminClient(guarded.config("alice")).list_topics(timeout=30).topics
+
+
+def test_a_topic_for_dead_letters_that_may_not_be_written_is_refused_before_it_is_needed(guarded: Guarded) -> None:
+    """Whoever may see a topic learns only from its authorized operations that writing would be refused."""
+    unseen, seen, written = (guarded.topic(unique("dead")) for _ in range(3))
+    guarded.grant(acl(AclOperation.READ, seen), acl(AclOperation.WRITE, written))
+    settings = {"bootstrap.servers": f"127.0.0.1:{guarded.port}", **dict(login("alice").given)}
+    with Cluster(settings) as cluster:
+        for name in (unseen, seen):
+            with pytest.raises(NotAuthorized, match=f"User:alice lacks the right Write on topic '{name}'"):
+                look_up(cluster, name)
+        shape = look_up(cluster, written)
+    assert (shape.partitions, shape.max_message_bytes) == (1, None)  # DescribeConfigs is another right
 
 
 def test_one_topic_of_a_fetch_fails_alone(guarded: Guarded, alice: Channel) -> None:
