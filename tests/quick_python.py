@@ -32,8 +32,11 @@ from pathlib import Path
 from typing import Never
 
 from fencepost.spark import daemon
+from fencepost.spark.sessions import tells_limits
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Spark 4.2 and later.
+HAS_LIMITS = tells_limits()
 #: Run by Spark as programs: what they import is imported beforehand, they themselves are executed anew.
 PROGRAMS = (
     "pyspark.daemon",
@@ -49,7 +52,7 @@ WORKERS = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
     "pyspark_fencepost",
-    "fencepost.spark.source.stream_reader_limited",
+    "fencepost.spark.source.stream_reader_limited" if HAS_LIMITS else "fencepost.spark.source.stream_reader_unguided",
     "fencepost.spark.sink.save",
 )
 HEADER_BYTES = 4

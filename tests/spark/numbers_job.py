@@ -3,11 +3,23 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fencepost.spark.sessions import tells_limits
 from tests import logins
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+#: A trigger for everything that there is, in batches of the limit. Before Spark 4.2 `availableNow` has one batch.
+EVERYTHING = {"availableNow": True} if tells_limits() else {"processingTime": "0 seconds"}
+
+
+def end_when_done(query: "StreamingQuery") -> None:
+    """For a query with that trigger."""
+    if not tells_limits():
+        query.processAllAvailable()
+        query.stop()
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,7 @@ def read(spark: "SparkSession", plan: Plan) -> "DataFrame":
         .options(**logins.spark(plan.bootstrap))
         .option("subscribe", plan.source)
         .option("maxOffsetsPerTrigger", plan.batch_records)
+        .option("limitFirstBatch", "true")
         .option("startingOffsets", "committed")
         .option("kafka.group.id", plan.pipeline)
         .load()
@@ -53,6 +66,6 @@ def start(spark: "SparkSession", plan: Plan) -> "StreamingQuery":
         pipeline=plan.pipeline,
         bootstrap_servers=plan.bootstrap,
         checkpoint=plan.checkpoint,
-        trigger={"processingTime": "100 milliseconds"} if plan.is_endless else {"availableNow": True},
+        trigger={"processingTime": "100 milliseconds"} if plan.is_endless else EVERYTHING,
         options={**logins.sink(plan.bootstrap), **plan.options},
     )

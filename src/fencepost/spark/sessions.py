@@ -3,6 +3,7 @@
 A session of Spark Connect has no SparkContext: its settings are asked of the server.
 """
 
+import importlib.util
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,11 @@ _COUNT_PARTITIONS = "SELECT count(DISTINCT part) FROM (SELECT spark_partition_id
 def is_connect(session: "SparkSession") -> bool:
     """Whether this is a session of Spark Connect."""
     return not hasattr(session, "_jsparkSession")
+
+
+def tells_limits() -> bool:
+    """Whether Spark tells a source its position, its limit and its trigger: since 4.2."""
+    return importlib.util.find_spec("pyspark.sql.streaming.datasource") is not None
 
 
 def active_session() -> "SparkSession | None":

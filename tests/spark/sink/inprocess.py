@@ -23,7 +23,7 @@ from fencepost.spark.sink.steps import BatchStep
 from tests import logins
 from tests.conftest import wait_until
 from tests.spark import numbers_job
-from tests.spark.numbers_job import Plan
+from tests.spark.numbers_job import EVERYTHING, Plan, end_when_done
 from tests.spark.scene import Scene
 
 TIMEOUT_S = 240.0
@@ -77,7 +77,7 @@ class InProcess:
             records.writeStream.foreachBatch(_mortal(function or pipeline))
             .outputMode(output_mode)
             .option("checkpointLocation", plan.checkpoint)
-            .trigger(**(trigger or {"availableNow": True}))
+            .trigger(**(trigger or EVERYTHING))
             .start()
         )
         self._queries.append(query)
@@ -86,6 +86,8 @@ class InProcess:
     def run(self, plan: Plan, df: DataFrame | None = None, **more: Any) -> StreamingQuery:
         """To its end, without an error."""
         query = self.start(plan, df, **more)
+        if "trigger" not in more:
+            end_when_done(query)
         assert query.awaitTermination(int(TIMEOUT_S)), "the query does not end"
         return query
 

@@ -31,6 +31,7 @@ def test_each_batch_is_one_transaction_and_is_reported(spark: SparkSession, make
     heard: list[TransactionProgress] = []
     end = subscribe(heard.append)
     query = numbers_job.start(spark, scene.plan)
+    numbers_job.end_when_done(query)
     assert query.awaitTermination(240)
     end()
     scene.check.assert_complete()
@@ -69,7 +70,9 @@ def test_a_query_that_is_stopped_in_a_batch_ends_without_an_error(
         assert before == after == 0
     else:
         assert 0 < before <= after
-    assert numbers_job.start(spark, dataclasses.replace(scene.plan, is_endless=False)).awaitTermination(240)
+    again = numbers_job.start(spark, dataclasses.replace(scene.plan, is_endless=False))
+    numbers_job.end_when_done(again)
+    assert again.awaitTermination(240)
     scene.check.assert_complete()
 
 

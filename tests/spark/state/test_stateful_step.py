@@ -22,6 +22,7 @@ from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from tests import logins
 from tests.conftest import grow_topic
 from tests.spark.checker import read_committed, read_records, wait_until_settled
+from tests.spark.numbers_job import EVERYTHING, end_when_done
 from tests.spark.source.support import configured, create_again, delete_topic, load
 
 
@@ -78,9 +79,10 @@ class Till:
             checkpoint=self.checkpoint,
             topic=topic,
             transform=transform,
-            trigger={"availableNow": True},
+            trigger=EVERYTHING,
             options={"stateDirectory": self.state_directory},
         )
+        end_when_done(query)
         query.awaitTermination()
 
     def lose_checkpoint(self) -> None:

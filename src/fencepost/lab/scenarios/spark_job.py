@@ -10,6 +10,7 @@ from typing import Any
 
 from fencepost.lab.kit.programs import read_plan, say
 from fencepost.lab.scenarios import orders
+from fencepost.spark.sessions import tells_limits
 
 FAILED = 3
 TOLD_CHARACTERS = 1_000
@@ -48,6 +49,7 @@ def start(spark: Any, plan: Plan) -> Any:
     )
     if plan.source_format == "fencepost":
         reader = reader.option("startingOffsets", "committed").option("kafka.group.id", plan.pipeline)
+        reader = reader.option("limitFirstBatch", "true")
     else:
         reader = reader.option("startingOffsets", "earliest")
     outputs = shop(reader.load())
@@ -58,7 +60,7 @@ def start(spark: Any, plan: Plan) -> Any:
         pipeline=plan.pipeline,
         bootstrap_servers=plan.kafka["bootstrap.servers"],
         checkpoint=plan.checkpoint,
-        trigger={"processingTime": "100 milliseconds"} if plan.is_endless else {"availableNow": True},
+        trigger={"availableNow": True} if _ends_by_itself(plan) else {"processingTime": "100 milliseconds"},
         options={**kafka, **plan.options},
     )
 
@@ -97,16 +99,24 @@ def main() -> int:
     }
     spark = session("scenarios", plan.master, conf, log_file=plan.log_file or None)
     say("spark")
-    return await_end(start(spark, plan))
+    return await_end(start(spark, plan), plan)
 
 
-def await_end(query: Any) -> int:
+def _ends_by_itself(plan: Plan) -> bool:
+    """Before Spark 4.2 `availableNow` cannot have several batches. There it is stopped when everything is done."""
+    return not plan.is_endless and tells_limits()
+
+
+def await_end(query: Any, plan: Plan) -> int:
     """Report how it ended. Returns the exit status."""
     from pyspark.errors import StreamingQueryException
 
     from fencepost.spark import progress
 
     try:
+        if not plan.is_endless and not tells_limits():
+            query.processAllAvailable()
+            query.stop()
         query.awaitTermination()
     except StreamingQueryException as error:
         # Reasons are not indented, unlike the stacks of Spark and Python between them.

@@ -110,20 +110,6 @@ class StreamPlanner:
         ends = self._ends(subscribed_partitions(self._cluster, self._options))
         return SourceOffset(ends, topics=self._topics(ends))
 
-    @wanted(Operation.READ)
-    def check_losses(self, start: SourceOffset, end: SourceOffset) -> None:
-        """What `next_end` checks, for an end that it did not give: lost records are an error or a warning."""
-        replaced = replaced_topics(start.topics, end.topics)
-        for name, was in replaced.items():
-            self._warn(replaced_topic(name, was, end.topics.get(name)))
-        if start.is_initial and end.start is not None:
-            begin = end.start
-        else:
-            begin = {where: offset for where, offset in start.offsets.items() if where.topic not in replaced}
-        there = set(subscribed_partitions(self._cluster, self._options))
-        ends = {where: offset for where, offset in end.offsets.items() if where in there}
-        self._without_losses({**self._first_of_new(begin, ends), **begin}, ends)
-
     def report(self) -> dict[str, Any]:
         """The ends of all partitions, and how far behind them the last batch ends, both in offsets.
 

@@ -19,7 +19,7 @@ from fencepost.spark.options import Options, client_settings
 from fencepost.wire.terms import Isolation, TopicPartition
 
 SUBSCRIBE, PATTERN, ASSIGN = "subscribe", "subscribePattern", "assign"
-CHECKPOINT = "checkpointLocation"
+FIRST_BATCH = "limitFirstBatch"
 KNOWN = (
     SUBSCRIBE,
     PATTERN,
@@ -40,7 +40,7 @@ KNOWN = (
     "minOffsetsPerTrigger",
     "minPartitions",
     "pipeline",
-    CHECKPOINT,
+    FIRST_BATCH,
     # Spark's options for its Java consumer: accepted, without effect.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -115,7 +115,7 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     include_headers: bool = False
     fetch_bytes: int = DEFAULT_FETCH_BYTES
-    checkpoint: str | None = None  #: the query's; only Spark 4.0 and 4.1 need it
+    limit_first_batch: bool = False  #: only Spark 4.0 and 4.1 need it (`unguided`)
 
 
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
@@ -144,7 +144,7 @@ def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
         max_offsets=most,
         min_offsets=least,
         max_delay_ms=given.duration_ms("maxTriggerDelay", DEFAULT_MAX_DELAY_MS),
-        checkpoint=given.text(CHECKPOINT),
+        limit_first_batch=given.flag(FIRST_BATCH, False),
     )
 
 
