@@ -40,6 +40,7 @@ HAS_LIMITS = tells_limits()
 #: Run by Spark as programs: what they import is imported beforehand, they themselves are executed anew.
 PROGRAMS = (
     "pyspark.daemon",
+    "pyspark.sql.connect.streaming.worker.foreach_batch_worker",
     "pyspark.sql.streaming.python_streaming_source_runner",
     "fencepost.lab.scenarios.spark_daemon",
     "fencepost.spark.daemon",

@@ -53,7 +53,13 @@ def start(
     from fencepost.spark.session import session
 
     hasten()
-    settings = {
+    given = {**settings(home), **(conf or {})}
+    return session(name, "local[2]", given, log_file=os.environ.get("SPARK_TEST_LOG", log_file))
+
+
+def settings(home: Path) -> dict[str, str]:
+    """Of every Spark that tests start. What it writes goes to `home`."""
+    return {
         # A query over a few rows ends before generated code pays.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -63,9 +69,7 @@ def start(
         "spark.driver.maxResultSize": "16m",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.pollingDelay": "10",
-        **(conf or {}),
     }
-    return session(name, "local[2]", settings, log_file=os.environ.get("SPARK_TEST_LOG", log_file))
 
 
 def _archive() -> Path | None:

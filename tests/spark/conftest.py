@@ -1,7 +1,10 @@
 """One Spark for all tests of this directory: it takes seconds to start, so it starts once per test process."""
 
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,7 +14,9 @@ from fencepost.lab.kit.kafka import AUTHORIZER
 from fencepost.lab.kit.servers import SHORT_CYCLES
 from fencepost.security.names import Protocol
 from tests import logins, quick_spark
-from tests.conftest import APACHE_SETTINGS
+from tests.conftest import APACHE_SETTINGS, unique
+from tests.spark.numbers_job import Plan
+from tests.spark.scene import SMALL_RECORD_BATCHES, MakeScene, Scene
 
 #: What the documentation calls ${env:KAFKA_PASSWORD}. Spark's processes get their environment when it starts.
 KAFKA_PASSWORD = "the password of alice"
@@ -43,3 +48,24 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def cluster(bootstrap: str) -> Iterator[Cluster]:
     with logins.cluster(bootstrap) as opened:
         yield opened
+
+
+@pytest.fixture
+def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> MakeScene:
+    """`make_scene(300, options=…)`: with 300 numbers in its source."""
+    checkpoints = itertools.count()
+
+    def make(count: int = 0, **settings: Any) -> Scene:
+        checkpoint = str(tmp_path / f"checkpoint-{next(checkpoints)}")
+        given = {"bootstrap": bootstrap, "checkpoint": checkpoint, "options": SMALL_RECORD_BATCHES}
+        names = {"source": topic(3), "left": topic(3), "right": topic(2), "pipeline": unique("pipeline")}
+        made = Scene(Plan(**{**given, **names, **settings}))
+        made.check.write(count)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def scene(make_scene: MakeScene) -> Scene:
+    return make_scene()

@@ -1,6 +1,7 @@
 """A pipeline of a test's own: its topics, its checkpoint, and a look at them from outside."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.spark.checker import Checker
@@ -21,3 +22,7 @@ class Scene:
 
     def delete_checkpoint(self) -> None:
         shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+
+#: The fixture `make_scene`.
+MakeScene = Callable[..., Scene]

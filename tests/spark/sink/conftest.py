@@ -1,38 +1,11 @@
-"""Pipelines of numbers on the session's broker, run by the Spark of this process."""
+"""Pipelines of numbers, run by the Spark of this process."""
 
-import itertools
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.conftest import unique
-from tests.spark.numbers_job import Plan
-from tests.spark.scene import SMALL_RECORD_BATCHES, Scene
-from tests.spark.sink.inprocess import InProcess, MakeScene
-
-
-@pytest.fixture
-def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> MakeScene:
-    """`make_scene(300, options=…)`: with 300 numbers in its source."""
-    checkpoints = itertools.count()
-
-    def make(count: int = 0, **settings: Any) -> Scene:
-        checkpoint = str(tmp_path / f"checkpoint-{next(checkpoints)}")
-        given = {"bootstrap": bootstrap, "checkpoint": checkpoint, "options": SMALL_RECORD_BATCHES}
-        names = {"source": topic(3), "left": topic(3), "right": topic(2), "pipeline": unique("pipeline")}
-        made = Scene(Plan(**{**given, **names, **settings}))
-        made.check.write(count)
-        return made
-
-    return make
-
-
-@pytest.fixture
-def scene(make_scene: MakeScene) -> Scene:
-    return make_scene()
+from tests.spark.sink.inprocess import InProcess
 
 
 @pytest.fixture

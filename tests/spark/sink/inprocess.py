@@ -24,11 +24,8 @@ from tests import logins
 from tests.conftest import wait_until
 from tests.spark import numbers_job
 from tests.spark.numbers_job import EVERYTHING, Plan, end_when_done
-from tests.spark.scene import Scene
 
 TIMEOUT_S = 240.0
-#: The fixture `make_scene`.
-MakeScene = Callable[..., Scene]
 ENDTXN_SENT = "ENDTXN_SENT"
 
 

@@ -16,8 +16,8 @@ from pyspark.sql import functions as sf
 from fencepost.spark.sink.steps import BatchStep
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed
-from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import InProcess, MakeScene, dying_at
+from tests.spark.scene import MakeScene, Scene
+from tests.spark.sink.inprocess import InProcess, dying_at
 from tests.spark.source.support import configured
 
 Query = Callable[[DataFrame], DataFrame]

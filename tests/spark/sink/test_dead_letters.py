@@ -18,8 +18,8 @@ from fencepost.spark.state import StatefulStep
 from tests import logins
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed, read_records, wait_until_settled
-from tests.spark.scene import SMALL_RECORD_BATCHES, Scene
-from tests.spark.sink.inprocess import InProcess, MakeScene, dying_at
+from tests.spark.scene import SMALL_RECORD_BATCHES, MakeScene, Scene
+from tests.spark.sink.inprocess import InProcess, dying_at
 from tests.spark.sink.large_state import grow
 
 LIMIT = 40_000

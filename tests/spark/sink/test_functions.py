@@ -19,8 +19,8 @@ from fencepost.spark.sink.steps import BatchStep
 from tests.conftest import wait_until
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed
-from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import InProcess, MakeScene, dying_at, looking
+from tests.spark.scene import MakeScene, Scene
+from tests.spark.sink.inprocess import InProcess, dying_at, looking
 from tests.spark.source.support import delete_records, load
 
 

@@ -20,8 +20,8 @@ from tests import logins
 from tests.conftest import unique, wait_until
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed, wait_until_settled
-from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import Gate, InProcess, MakeScene, dying_at, looking
+from tests.spark.scene import MakeScene, Scene
+from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
 
 Topic = Callable[..., str]
 

@@ -7,8 +7,8 @@ import pytest
 from tests.conftest import wait_until
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed
-from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import InProcess, MakeScene
+from tests.spark.scene import MakeScene, Scene
+from tests.spark.sink.inprocess import InProcess
 from tests.spark.source.support import create_again, fill, load
 
 OLD, NEW = 60, 300

@@ -13,8 +13,8 @@ from tests import logins
 from tests.conftest import unique
 from tests.spark import numbers_job
 from tests.spark.checker import partitions_of
-from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import Gate, InProcess, MakeScene, dying_at, looking
+from tests.spark.scene import MakeScene, Scene
+from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
 from tests.spark.source.support import load
 
 

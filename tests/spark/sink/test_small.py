@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from fencepost.spark.sink import jobs, small
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed, read_records
-from tests.spark.scene import Scene
-from tests.spark.sink.inprocess import InProcess, MakeScene
+from tests.spark.scene import MakeScene, Scene
+from tests.spark.sink.inprocess import InProcess
 from tests.spark.source.support import configured
 
 

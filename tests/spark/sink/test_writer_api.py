@@ -24,9 +24,9 @@ from tests import logins
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed
 from tests.spark.numbers_job import Plan
-from tests.spark.scene import Scene
+from tests.spark.scene import MakeScene, Scene
 from tests.spark.sink import mortal_source
-from tests.spark.sink.inprocess import InProcess, MakeScene
+from tests.spark.sink.inprocess import InProcess
 from tests.spark.sink.mortal_source import ENDTXN_SENT, MortalDataSource
 
 TIMEOUT_S = 240

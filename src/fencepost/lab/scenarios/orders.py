@@ -61,6 +61,10 @@ class Orders:
         for name in (point, f"{point}.taken"):
             (self.directory / name).unlink(missing_ok=True)
 
+    def withdraw_all(self) -> None:
+        for path in self.directory.iterdir():
+            path.unlink(missing_ok=True)
+
 
 _passed: dict[str, int] = {}
 

@@ -153,10 +153,10 @@ class Pipeline:
     def end_batch(self, batch: Batch, found: MicroBatch, *, has_failed: bool) -> None:
         active.failed(self.settings, found.run_id, found.batch_id)  # until it has succeeded
         try:
-            if has_failed:
-                self._note_failure(batch.df, found)
-                return
             with one_line(), stopping.batch():
+                if has_failed:
+                    self._note_failure(batch.df, found)
+                    return
                 self._do(batch, found)
             active.done(self.settings)
         finally:
@@ -209,7 +209,10 @@ class Pipeline:
         reasons: list[str] = []
         while True:
             try:
-                standing = self._start(df, batch)
+                with stopping.interruptible(df.sparkSession):
+                    if self._run_id != batch.run_id and not self._calling().is_active():
+                        raise QueryStopped("the query was stopped")  # its successor may have the id already
+                    standing = self._start(df, batch)
                 batch = standing.locate(batch)
                 if standing.decide(batch) is BatchDecision.RUN:
                     self._attempt(given, batch, standing, given.writes, aborted)
@@ -222,7 +225,7 @@ class Pipeline:
             except Exception as raised:
                 error = cause_of(raised, self._transaction, self.settings.transaction_timeout_ms)
                 aborted += self._undo(batch, error)
-                if not self._calling().is_active():  # it is being stopped
+                if stopping.is_asked() or not self._calling().is_active():
                     self.close()
                     raise QueryStopped(STOPPED) from None
                 if not isinstance(error, AGAIN):
@@ -239,7 +242,8 @@ class Pipeline:
                     raise batch_failed(self.name, batch.batch_id, reasons, error) from error
             wait_s = pause_s(len(reasons))
             logger.warning("%s: batch %d again in %.1f s: %s", self.name, batch.batch_id, wait_s, reasons[-1])
-            time.sleep(wait_s)
+            with stopping.interruptible(df.sparkSession):
+                time.sleep(wait_s)
 
     def _skip(self, df: "DataFrame", batch: MicroBatch, standing: Standing) -> None:
         """The batch is committed. Spark's state for it may not be, and running the plan commits it."""
@@ -249,7 +253,8 @@ class Pipeline:
                 *(self.name, batch.batch_id, batch.query_id),
             )
         if standing.keeps_state:
-            run_plan(df)
+            with stopping.interruptible(df.sparkSession):
+                run_plan(df)
         progress.note(TransactionProgress(self.name, batch.query_id, batch.batch_id, was_skipped=True), df.sparkSession)
 
     def _missing(self, given: Batch, batch: MicroBatch, standing: Standing) -> Sequence[Write]:
@@ -306,11 +311,12 @@ class Pipeline:
         written = JobResult()
         try:
             if writes:
-                with stopping.job(), given.shared(writes):
+                with stopping.interruptible(given.df.sparkSession), given.shared(writes):
                     rows = union_records([make(state) for make in writes])
                     written = job.run(rows, rows_max, opening, batch.batch_id, state.topics)
             elif standing.keeps_state:
-                run_plan(given.df)
+                with stopping.interruptible(given.df.sparkSession):
+                    run_plan(given.df)
         finally:
             state.release()
         steps.hook(BatchStep.WRITTEN, batch.batch_id)
@@ -346,7 +352,7 @@ class Pipeline:
             self._in_doubt = (batch.run_id, batch.batch_id)
             return 0
         was_open = transaction.is_open
-        if isinstance(error, QueryStopped) and self._cluster is not None:
+        if (stopping.is_asked() or isinstance(error, QueryStopped)) and self._cluster is not None:
             self._cluster.close()  # a connection may have been interrupted in the middle of an answer
         try:
             transaction.abort()

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from fencepost.spark.sessions import is_connect
@@ -73,11 +73,14 @@ class SinkProgress:
 
     @classmethod
     def from_dict(cls, query_id: str, given: Mapping[str, Any]) -> Self:
-        """What `as_dict` gave."""
+        """What `as_dict` gave, perhaps in another version of fencepost: a server of Spark Connect has its own."""
         sums = {name: given[name] for name in ("pipeline", "committed", "aborted", "skipped", "records", "bytes")}
-        found = cls(query_id=query_id, **sums, commit_ms=given["commitMs"])
+        letters = Counter(given.get("deadLetters", {}))
+        found = cls(query_id=query_id, **sums, dead_letters=letters, commit_ms=given["commitMs"])
         if given["last"] is not None:
-            found.recent.append(TransactionProgress(**given["last"]))
+            known = {each.name for each in fields(TransactionProgress)}
+            last = {name: value for name, value in given["last"].items() if name in known}
+            found.recent.append(TransactionProgress(**last))
         return found
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Progress: totals, and single transactions."""
 
+import json
+
 import pytest
 
 from fencepost.errors import WriteFailed
 from fencepost.spark.sink import progress
-from fencepost.spark.sink.progress import TransactionProgress
+from fencepost.spark.sink.progress import SinkProgress, TransactionProgress
 from tests.conftest import unique
 
 
@@ -36,6 +38,23 @@ def test_the_sums_can_be_written_as_json() -> None:
     assert sums is not None
     found = sums.as_dict()
     assert (found["pipeline"], found["committed"], found["last"]["records"]) == ("shop", 1, {"a": 3})
+
+
+def test_the_sums_can_be_read_again_with_the_last_transaction() -> None:
+    query = unique("query")
+    progress.note(done(query, 0, records={"a": 3}))
+    progress.note(done(query, 1, records={"a": 4}, dead_letters={"too large": 2}, bytes=9, commit_ms=1.5))
+    sums = progress.of_query(query)
+    assert sums is not None
+    found = SinkProgress.from_dict(query, json.loads(json.dumps(sums.as_dict())))
+    assert found.as_dict() == sums.as_dict()
+    assert found.last == sums.last
+
+
+def test_what_another_version_tells_in_addition_is_ignored() -> None:
+    told = SinkProgress("shop", "query", committed=1).as_dict()
+    told |= {"last": {**done("query", 0).as_dict(), "colour": "blue"}, "weight": 3}
+    assert SinkProgress.from_dict("query", told).last == done("query", 0)
 
 
 def test_a_listener_hears_of_transactions_until_it_is_ended() -> None:
