@@ -107,3 +107,21 @@ def test_a_group_with_members_is_neither_deleted_nor_reset(tool, topic, living):
     assert "Assignments can only be reset if the group" in reset.stdout + reset.stderr
     offsets_deleted = tool.run("consumer-groups", "--delete-offsets", "--group", living, "--topic", f"{topic}:0")
     assert "subscribed" in offsets_deleted.stdout + offsets_deleted.stderr
+
+
+def test_a_query_that_commits_its_offsets_shows_its_lag(tool, topic, fill, bootstrap, tmp_path):
+    """With any sink; 0 after it has read everything."""
+    from tests import logins, quick_spark
+
+    fill(topic, 0, ["a", "b", "c"])
+    spark = quick_spark.start("lag", tmp_path)
+    try:
+        reader = spark.readStream.format("fencepost").options(**logins.spark(bootstrap)).option("subscribe", topic)
+        reader = reader.option("startingOffsets", "earliest").option("kafka.group.id", f"lag-{topic}")
+        writer = reader.option("commitOffsets", "true").load().writeStream.format("noop").trigger(availableNow=True)
+        assert writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(100)
+    finally:
+        spark.stop()
+    assert {row["LAG"] for row in offsets(tool, f"lag-{topic}").values()} == {"0"}
+    fill(topic, 0, ["d", "e"])
+    assert offsets(tool, f"lag-{topic}")[0]["LAG"] == "2"

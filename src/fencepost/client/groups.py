@@ -5,16 +5,16 @@ ending. So no commit that is already under way can change the answer. Who only w
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.fields import by_topic
-from fencepost.errors import ErrorCode
+from fencepost.errors import ConfigError, ErrorCode, TopicNotFound
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
 
-OFFSET_FETCH, DELETE_GROUPS = 9, 42
+OFFSET_COMMIT, OFFSET_FETCH, DELETE_GROUPS = 8, 9, 42
 FIRST_WITH_REQUIRE_STABLE = 7
 #: Version 10 uses topic ids, so it cannot name a deleted topic.
 LAST_WITH_NAMES = 9
@@ -74,6 +74,36 @@ def committed_offsets(
     }
 
 
+def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit them at once, as a consumer that is no member of its group. Raises ConfigError if the group has members.
+
+    Raises TopicNotFound if a topic is gone; the others may have been committed then.
+    """
+    entries = (
+        (topic, {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""})
+        for (topic, partition), offset in offsets.items()
+    )
+    what = f"offsets of group {group!r}"
+    answer, code = cluster.call_coordinator(
+        Coordinates.GROUP,
+        group,
+        OFFSET_COMMIT,
+        {"group_id": group, "member_id": "", "topics": by_topic(entries)},
+        code_of=_first_partition_code,
+        what=what,
+        highest=LAST_WITH_NAMES,
+    )
+    if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
+        raise ConfigError(f"group {group!r} has members ({code.name}): commit to a consumer group of its own")
+    if not code:
+        return
+    refused = next(str(topic.name) for topic in answer.topics if any(p.error_code == code for p in topic.partitions))
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise TopicNotFound(f"{what}: topic {refused!r} does not exist")
+    name = refused if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else group
+    raise cluster.refusal(OFFSET_COMMIT, code, name, what)
+
+
 def delete_group(cluster: Cluster, group: str) -> bool:
     """Delete a group and its offsets. False if there is none."""
     _, code = cluster.call_coordinator(
@@ -99,6 +129,10 @@ def _entry(answer: Message) -> Message:
 
 def _refused_topic(answer: Message) -> str:
     return next(str(topic.name) for topic in _entry(answer).topics if any(p.error_code for p in topic.partitions))
+
+
+def _first_partition_code(answer: Message) -> int:
+    return next((p.error_code for topic in answer.topics for p in topic.partitions if p.error_code), 0)
 
 
 def _first_code(answer: Message) -> int:

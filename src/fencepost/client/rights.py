@@ -52,6 +52,7 @@ _OF_TOPICS = {
     "produce": Operation.WRITE,
     "add_partitions_to_txn": Operation.WRITE,
     "fetch": Operation.READ,
+    "offset_commit": Operation.READ,
     "txn_offset_commit": Operation.READ,
     "create_topics": Operation.CREATE,
     "delete_topics": Operation.DELETE,

@@ -8,6 +8,8 @@ An offset of our source has more, under names that no topic can have:
 `@replaced`  the former identities of topics that were deleted and created again, with failOnDataLoss=false
 `@skipped`   where the query should have begun in partitions whose records are gone, with failOnDataLoss=false
 
+`@commits`   the consumer group that the source itself commits to (`commitOffsets`); no sink may commit to it as well
+
 Invariant: equal positions give equal text, because Spark compares texts.
 """
 
@@ -20,7 +22,7 @@ from fencepost.errors import Malformed
 from fencepost.spark.topic_identity import Identities, identities_as_dict, parse_identities
 from fencepost.wire.terms import TopicPartition
 
-START_KEY, IDS_KEY, REPLACED_KEY, SKIPPED_KEY = "@from", "@ids", "@replaced", "@skipped"
+START_KEY, IDS_KEY, REPLACED_KEY, SKIPPED_KEY, COMMITS_KEY = "@from", "@ids", "@replaced", "@skipped", "@commits"
 EXAMPLE = '{"topic": {"0": 23, "1": 45}}'
 
 Positions = dict[TopicPartition, int]
@@ -36,6 +38,7 @@ class SourceOffset:
     topics: Identities = field(default_factory=dict)
     replaced: Identities = field(default_factory=dict)
     skipped: Positions = field(default_factory=dict)
+    commits: str | None = None  #: the group that the source commits to
 
     @property
     def is_initial(self) -> bool:
@@ -52,6 +55,8 @@ class SourceOffset:
             found[REPLACED_KEY] = identities_as_dict(self.replaced)
         if self.skipped:
             found[SKIPPED_KEY] = positions_as_dict(self.skipped)
+        if self.commits is not None:
+            found[COMMITS_KEY] = self.commits
         return found
 
     def json(self) -> str:
@@ -69,6 +74,7 @@ def parse(given: str | Mapping[str, Any]) -> SourceOffset:
         parse_identities(found.get(IDS_KEY, {})),
         parse_identities(found.get(REPLACED_KEY, {})),
         _natural(_mapping(found.get(SKIPPED_KEY, {}), SKIPPED_KEY)),
+        str(found[COMMITS_KEY]) if COMMITS_KEY in found else None,
     )
 
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from fencepost.client.cluster import NO_LEADER
-from fencepost.client.groups import CommittedOffset, committed_offsets
+from fencepost.client.groups import CommittedOffset, commit_offsets, committed_offsets
 from fencepost.client.offsets import latest
-from fencepost.errors import ErrorCode, NotAuthorized, Unsupported
+from fencepost.errors import ConfigError, ErrorCode, NotAuthorized, TopicNotFound, Unsupported
 from fencepost.wire.terms import TopicPartition
 from tests.fakes.frames import HANG_UP
 from tests.unit.client.scripted import METADATA, TOPIC
 
-LIST_OFFSETS, OFFSET_FETCH = 2, 9
+LIST_OFFSETS, OFFSET_COMMIT, OFFSET_FETCH = 2, 8, 9
 WHERE = TopicPartition(TOPIC, 0)
 
 
@@ -66,6 +66,39 @@ def test_a_group_that_is_not_there_has_nothing_and_one_that_is_forbidden_says_so
     assert committed_offsets(cluster, "g", [WHERE]) == {}
     with pytest.raises(NotAuthorized, match="the right Read on group 'g'"):
         committed_offsets(cluster, "g", [WHERE])
+
+
+def commit_answer(code: int) -> dict[str, Any]:
+    return {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "error_code": code}]}]}
+
+
+@pytest.mark.parametrize("newest", [2, 5, 9, 10])
+def test_offsets_are_committed_by_somebody_who_is_no_member(broker, cluster, newest):
+    broker.versions[OFFSET_COMMIT] = (2, newest)
+    broker.queued[OFFSET_COMMIT] = [commit_answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), commit_answer(0)]
+    commit_offsets(cluster, "g", {WHERE: 7})
+    asked = broker.requests(OFFSET_COMMIT)[-1]
+    assert (asked.group_id, asked.generation_id_or_member_epoch, asked.member_id) == ("g", -1, "")
+    [topic] = asked.topics
+    assert (topic.name, [(each.partition_index, each.committed_offset) for each in topic.partitions]) == (
+        TOPIC,
+        [(0, 7)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, NotAuthorized, "the right Read on group 'g'"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, NotAuthorized, "the right Read on topic 't'"),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, TopicNotFound, "topic 't' does not exist"),
+        (ErrorCode.UNKNOWN_MEMBER_ID, ConfigError, "group 'g' has members"),
+    ],
+)
+def test_offsets_that_cannot_be_committed_say_why(broker, cluster, code, error, said):
+    broker.answers[OFFSET_COMMIT] = commit_answer(code)
+    with pytest.raises(error, match=said):
+        commit_offsets(cluster, "g", {WHERE: 7})
 
 
 def listed(offset: int, code: int = 0) -> dict[str, Any]:

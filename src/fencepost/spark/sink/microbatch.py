@@ -30,6 +30,7 @@ class MicroBatch:
     skipped: Mapping[TopicPartition, int] = field(default_factory=dict)  #: where it should have begun; records are gone
     others: tuple[str, ...] = ()  #: sources that are not Kafka
     here: frozenset[str] = frozenset()  #: the topics that are on the sink's cluster, once known
+    committing: frozenset[str] = frozenset()  #: groups that its sources commit to themselves
     has_offsets: bool = True  #: False if `start` and `end` are empty because the sink cannot know them
 
     @property
@@ -101,6 +102,7 @@ class _Ranges:
     replaced: Identities = field(default_factory=dict)
     skipped: Positions = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
+    committing: set[str] = field(default_factory=set)
     count: int = 0
     has_new: bool = False  #: there are partitions without a known start
 
@@ -112,6 +114,8 @@ class _Ranges:
                     "Nothing was written. Read each topic in a pipeline of its own"
                 )
         self.replaced |= end.replaced
+        if end.commits is not None:
+            self.committing.add(end.commits)
         self.skipped |= end.skipped
         gone = replaced_topics(start.topics, end.topics)
         begin: Positions = {where: offset for where, offset in start.offsets.items() if where.topic not in gone}
@@ -136,4 +140,5 @@ class _Ranges:
             replaced=self.replaced,
             skipped=self.skipped,
             others=tuple(self.others),
+            committing=frozenset(self.committing),
         )

@@ -111,6 +111,11 @@ class Standing:
 
     def decide(self, batch: MicroBatch) -> BatchDecision:
         """`batch` comes from `locate`."""
+        if self.pipeline in batch.committing and batch.here:
+            raise BatchRefused(
+                f"the source commits offsets to group {self.pipeline!r} (its option commitOffsets), which is also the "
+                "sink's pipeline: the sink commits them, in its transaction. Nothing was written. Drop the option"
+            )
         replaced = check_topics(batch, self.last)
         self._committed = {where: each for where, each in self._committed.items() if where.topic not in replaced}
         self._ask_group(where for where in batch.end if where.topic in batch.here - replaced)

@@ -32,6 +32,7 @@ KNOWN = (
     "endingOffsets",
     "endingOffsetsByTimestamp",
     "endingTimestamp",
+    "commitOffsets",
     "failOnDataLoss",
     "includeHeaders",
     "maxOffsetsPerTrigger",
@@ -116,6 +117,7 @@ class SourceOptions:
     include_headers: bool = False
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     limit_first_batch: bool = False  #: only Spark 4.0 and 4.1 need it (`unguided`)
+    commits: bool = False  #: whether the source commits completed batches to its group
 
 
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
@@ -127,6 +129,11 @@ def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
     most, least = _limits(given, kind)
     if start is Edge.COMMITTED and group is None:
         raise ConfigError("startingOffsets = 'committed' needs the group with the offsets: set option 'kafka.group.id'")
+    commits = given.flag("commitOffsets", False)
+    if commits and group is None:
+        raise ConfigError("commitOffsets needs the group to commit to: set option 'kafka.group.id'")
+    if commits and kind is ReadKind.BATCH:
+        raise ConfigError("commitOffsets is for streaming queries: a batch query completes no micro-batch")
     return SourceOptions(
         client=client,
         subscription=_subscription(given),
@@ -145,6 +152,7 @@ def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
         min_offsets=least,
         max_delay_ms=given.duration_ms("maxTriggerDelay", DEFAULT_MAX_DELAY_MS),
         limit_first_batch=given.flag(FIRST_BATCH, False),
+        commits=commits,
     )
 
 

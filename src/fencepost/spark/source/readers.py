@@ -5,6 +5,7 @@ Every method that Spark calls reports our errors in one line (`plain_errors`).
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Never
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -14,6 +15,7 @@ from fencepost.client.rights import Operation, wanted
 from fencepost.errors import FencepostError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import SourceOffset, parse
 from fencepost.spark.plain_errors import one_line
+from fencepost.spark.source.committing import OffsetCommitter
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.positions import batch_ranges, warn_of_loss
 from fencepost.spark.source.read_options import SourceOptions
@@ -56,16 +58,22 @@ class StreamReading(DataSourceStreamReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._planner: StreamPlanner | None = None
+        self._committer: OffsetCommitter | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_planner": None}
+        return {"_options": self._options, "_planner": None, "_committer": None}
 
     @one_line()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return self._plan().initial().as_dict()
+        return self._tell(self._plan().initial())
+
+    @one_line()
+    def commit(self, end: dict[str, Any]) -> None:
+        self._completed(parse(end))
 
     @one_line()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._completed(parse(start))
         return _partitions(self._ranges(parse(start), parse(end)), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -75,6 +83,23 @@ class StreamReading(DataSourceStreamReader):
         if self._planner is not None:
             self._planner.close()
             self._planner = None
+        if self._committer is not None:
+            self._committer.close()
+            self._committer = None
+
+    def _completed(self, end: SourceOffset) -> None:
+        """Spark has completed the batch that ends here, or the query begins here."""
+        options = self._options
+        if not options.commits or options.group is None:
+            return
+        if self._committer is None:
+            self._committer = OffsetCommitter(options.client, options.group)
+        self._committer.completed(end)
+
+    def _tell(self, offset: SourceOffset) -> dict[str, Any]:
+        """An offset as Spark gets it."""
+        group = self._options.group if self._options.commits else None
+        return replace(offset, commits=group).as_dict()
 
     def _ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         return self._plan().ranges(start, end)

@@ -28,8 +28,9 @@ class StreamReader(StreamReading, SupportsTriggerAvailableNow):
     @one_line()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         known = parse(start)
+        self._completed(known)
         end = self._plan().next_end(known, unlimited=isinstance(limit, ReadAllAvailable))
-        return start if end is known else end.as_dict()
+        return start if end is known else self._tell(end)
 
     @one_line()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802

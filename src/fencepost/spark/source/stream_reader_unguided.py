@@ -16,13 +16,17 @@ class StreamReader(StreamReading):
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
         self._unguided: UnguidedPlanner | None = None
+        self._answer: SourceOffset | None = None  #: the last one
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_unguided": None}
+        return {**super().__getstate__(), "_unguided": None, "_answer": None}
 
     @one_line()
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
-        return self._position().next_end().as_dict()
+        if self._answer is not None:
+            self._completed(self._answer)  # Spark asks again when it has completed the batch that ends there
+        self._answer = self._position().next_end()
+        return self._tell(self._answer)
 
     def _ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         return self._position().ranges(start, end)
