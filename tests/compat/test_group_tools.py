@@ -109,14 +109,18 @@ def test_a_group_with_members_is_neither_deleted_nor_reset(tool, topic, living):
     assert "subscribed" in offsets_deleted.stdout + offsets_deleted.stderr
 
 
-def test_a_query_that_commits_its_offsets_shows_its_lag(tool, topic, fill, bootstrap, tmp_path):
+def test_a_query_that_commits_its_offsets_shows_its_lag(tool, topic, fill, tmp_path):
     """With any sink; 0 after it has read everything."""
     from tests import logins, quick_spark
 
     fill(topic, 0, ["a", "b", "c"])
     spark = quick_spark.start("lag", tmp_path)
     try:
-        reader = spark.readStream.format("fencepost").options(**logins.spark(bootstrap)).option("subscribe", topic)
+        reader = (
+            spark.readStream.format("fencepost")
+            .options(**logins.spark(tool.bootstrap_servers))
+            .option("subscribe", topic)
+        )
         reader = reader.option("startingOffsets", "earliest").option("kafka.group.id", f"lag-{topic}")
         writer = reader.option("commitOffsets", "true").load().writeStream.format("noop").trigger(availableNow=True)
         assert writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(100)

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, IsolationLevel, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from fencepost.client.connection import PLAINTEXT
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
 from fencepost.spark.offsets_json import SourceOffset
@@ -18,8 +19,10 @@ from fencepost.spark.source.read_options import ReadKind
 from fencepost.wire import terms
 from tests import logins
 from tests.conftest import unique, wait_until
+from tests.logins import of
 from tests.spark.checker import ends_of
 from tests.spark.source.support import abort, commit, load, options
+from tests.spark.test_first_steps import first_snippet
 
 TIMEOUT_S = 120
 
@@ -52,6 +55,22 @@ def test_the_group_stands_at_the_end_of_a_topic_that_was_read(
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option("path", str(tmp_path / "out"))
         assert writer.start().awaitTermination(TIMEOUT_S)
         assert committed(bootstrap, group, name) == end_of(bootstrap, name) == 6 * (number + 1)
+
+
+def test_the_example_of_the_page_on_the_source_runs(
+    spark: SparkSession, bootstrap: str, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    if of(bootstrap) != PLAINTEXT:
+        pytest.skip("the example has no login")
+    name, group = topic(1), unique("group")
+    program = first_snippet("docs/source.md", "### Lag with any sink")
+    found = {"spark": spark, "servers": bootstrap}
+    exec(program.replace('"purchases"', f'"{name}"').replace("purchases-to-files", group), found)
+    writer = found["purchases"].writeStream.format("noop").option("checkpointLocation", str(tmp_path))  # type: ignore[attr-defined]
+    assert writer.trigger(availableNow=True).start().awaitTermination(TIMEOUT_S)  # begins at the end, as Spark's source
+    commit(bootstrap, name, ["a", "b"])
+    assert writer.trigger(availableNow=True).start().awaitTermination(TIMEOUT_S)
+    assert committed(bootstrap, group, name) == end_of(bootstrap, name) == 3
 
 
 def test_a_running_query_commits_its_last_batch_while_it_waits_for_more(
