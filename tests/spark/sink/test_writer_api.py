@@ -378,7 +378,7 @@ def test_a_batch_that_is_too_large_in_total_is_refused_and_written_with_a_higher
     scene.check.assert_complete()
 
 
-def test_a_topic_created_again_is_refused(queries: Queries, make_scene: MakeScene) -> None:
+def test_the_ledger_has_the_ids_of_the_topics_that_were_read(queries: Queries, make_scene: MakeScene) -> None:
     """The batch's offsets carry the topics' ids."""
     scene = make_scene(BATCH_RECORDS)
     queries.run(small(scene))
