@@ -16,10 +16,10 @@ KAFKA  := .cache/kafka/lib
 SPARK_KAFKA := .cache/spark-kafka/lib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test fast lint format check fuzz shop chaos kafka spark-kafka queries query-fuzz compat bench lock clean
+.PHONY: help setup test fast lint format check fuzz shop chaos kafka spark-kafka spark-versions queries query-fuzz compat bench lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with the locked packages and fencepost itself
 
@@ -90,6 +90,9 @@ queries: setup ## all kinds of queries, killed and restarted, compared with the 
 
 query-fuzz: setup ## random queries, killed at random, compared with the same query as a batch (SECONDS=600 SEED=…)
 	$(BIN)/python -m tests.spark.queries.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+spark-versions: setup ## the tests of the Spark half on Spark 4.0, 4.1 and 4.2, each in an environment of its own (SPARK="4.0 4.1")
+	$(BIN)/python -m tools.spark_versions $(SPARK) $(if $(ARGS),-- $(ARGS),-- -n $(JOBS))
 
 compat: setup kafka spark-kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
 	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)
