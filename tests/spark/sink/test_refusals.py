@@ -13,6 +13,7 @@ from tests import logins
 from tests.conftest import unique
 from tests.spark import numbers_job
 from tests.spark.checker import partitions_of
+from tests.spark.numbers_job import end_when_done
 from tests.spark.scene import MakeScene, Scene
 from tests.spark.sink.inprocess import Gate, InProcess, dying_at, looking
 from tests.spark.source.support import load
@@ -166,5 +167,6 @@ def test_of_two_live_pipelines_with_one_name_the_older_stops_and_undoes_nothing(
     assert scene.plan.pipeline in said
     assert not scene.check.see().left
     younger_gate.open()
+    end_when_done(younger)
     assert younger.awaitTermination(240)
     scene.check.assert_complete()

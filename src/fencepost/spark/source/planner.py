@@ -104,12 +104,6 @@ class StreamPlanner:
             return SourceOffset(ends, begin, topics, {**start.replaced, **replaced}, start.skipped)
         return SourceOffset(ends, None, topics, replaced)
 
-    @wanted(Operation.READ)
-    def newest(self) -> SourceOffset:
-        """The current ends of all partitions."""
-        ends = self._ends(subscribed_partitions(self._cluster, self._options))
-        return SourceOffset(ends, topics=self._topics(ends))
-
     def report(self) -> dict[str, Any]:
         """The ends of all partitions, and how far behind them the last batch ends, both in offsets.
 

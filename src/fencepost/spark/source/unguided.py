@@ -13,7 +13,6 @@ Spark takes the first answer for all that `availableNow` has to read, and does n
 first answer has no limit, unless the option `limitFirstBatch` says that the trigger is another one.
 """
 
-from fencepost.errors import FencepostError
 from fencepost.spark.offsets_json import SourceOffset
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.read_options import SourceOptions
@@ -27,17 +26,10 @@ class UnguidedPlanner:
         self._is_limited = options.limit_first_batch
 
     def next_end(self) -> SourceOffset:
-        start = self._position or self._beginning()
-        end = self._planner.newest() if start is None else self._planner.next_end(start, unlimited=not self._is_limited)
-        self._position, self._is_limited = end, True
-        return end
-
-    def _beginning(self) -> SourceOffset | None:
-        """Where a new query begins; None if it cannot. Then Spark asks for it next, if the query is new."""
-        try:
-            return self._planner.initial()
-        except FencepostError:
-            return None
+        start = self._position or self._planner.initial()  # an error here comes before Spark has logged anything
+        self._position = self._planner.next_end(start, unlimited=not self._is_limited)
+        self._is_limited = True
+        return self._position
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[OffsetRange]:
         if self._position is None:
