@@ -66,6 +66,7 @@ def write_stream(
     columns from a batch's rows, if that needs state (`fencepost.spark.state`). `trigger` are the arguments of
     DataStreamWriter.trigger, and `output_mode` is that of DataStreamWriter.outputMode: append, update or complete.
     """
+    from fencepost.spark.sessions import is_connect
     from fencepost.spark.sink.active import refuse_running
     from fencepost.spark.sink.inherited import choose, choose_security, sources_of
     from fencepost.spark.sink.queries import note
@@ -73,7 +74,7 @@ def write_stream(
     session = df.sparkSession
     environment.adopt(session)
     sources = sources_of(df)
-    name, servers = choose(pipeline, bootstrap_servers, sources)
+    name, servers = choose(pipeline, bootstrap_servers, sources, sees_views=not is_connect(session))
     if bootstrap_servers is None:
         options = {**choose_security(servers, sources), **(options or {})}
     function = _pipeline(name, servers, topic, transform, options, note(df, checkpoint, sources))
@@ -86,7 +87,8 @@ def write_stream(
         writer = writer.queryName(query_name)
     refuse_running(session, function.settings, checkpoint, query_name)
     function.fence(session)
-    return writer.start()
+    with environment.explained():
+        return writer.start()
 
 
 def batch_writer(

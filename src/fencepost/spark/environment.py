@@ -17,11 +17,12 @@ Invariants: the user's settings win (PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON, spar
 this machine is sent to another one: the PATH stays here, and executors look up `python3` in their own.
 """
 
+import contextlib
 import os
 import re
 import shutil
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 NO_MODULE = "No module named 'fencepost'"
 OTHER_VERSION = "PYTHON_VERSION_MISMATCH"
+#: What Spark says of a Python process that ended before it answered.
+NOT_STARTED = "Python worker failed to connect back"
 
 
 def prepare(environment: MutableMapping[str, str] = os.environ, executable: str = sys.executable) -> None:
@@ -80,7 +83,7 @@ def is_worker(environment: MutableMapping[str, str] = os.environ) -> bool:
 
 
 def explain(error: Exception) -> ConfigError | None:
-    """An error that says what to do about a task that cannot run our code; None for any other error."""
+    """An error that says what to do about a process of Spark's that cannot run our code; None for any other error."""
     text = str(error)
     if NO_MODULE in text:
         what = "Spark's Python workers cannot import fencepost"
@@ -90,8 +93,26 @@ def explain(error: Exception) -> ConfigError | None:
         return None
     return ConfigError(
         f"{what}: before Spark starts, set PYSPARK_PYTHON to a Python that has fencepost, on every machine where Spark "
-        f"runs tasks. This program runs {sys.executable}"
+        f"runs tasks, and where a server of Spark Connect runs. This program runs {sys.executable}"
     )
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Around the start of a query, for which Spark Connect starts a process: such an error instead of Spark's."""
+    try:
+        yield
+    except Exception as error:
+        known = explain(error)
+        if known is None and NOT_STARTED in str(error):
+            known = ConfigError(
+                "the server of Spark Connect cannot start a Python process for foreachBatch, and its log says why. Its "
+                "Python must have what this one has: pip install 'fencepost[connect]'. PYSPARK_PYTHON chooses that "
+                "Python, and must be set before the server starts"
+            )
+        if known is None:
+            raise
+        raise known from None
 
 
 def _has_jvm(environment: MutableMapping[str, str]) -> bool:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from fencepost.lab.scenarios.orders import ENDTXN_SENT, Action
+from fencepost.lab.scenarios.orders import ENCODING, ENDTXN_SENT, WRITTEN_SOME, Action
+from fencepost.spark import progress
 from fencepost.spark.sink.steps import BatchStep
 from tests.spark.connect.remote import Runner
 from tests.spark.scene import Scene
@@ -34,4 +35,18 @@ def test_every_record_is_in_effect_once(there: Runner, scene: Scene, points: Seq
         assert there.orders.taken_by(point) is not None, failure
         scene.check.assert_whole()
     there.run(plan)
+    scene.check.assert_complete()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("point", [ENCODING, WRITTEN_SOME])
+def test_a_worker_that_is_killed_is_no_failure_of_the_query(there: Runner, scene: Scene, point: str) -> None:
+    options = {**scene.plan.options, "smallBatchRecords": "0"}
+    plan = dataclasses.replace(scene.plan, batch_records=BATCH_RECORDS, options=options)
+    scene.check.write(3 * BATCH_RECORDS)
+    there.orders.give(point, Action.KILL)
+    query = there.run(plan)
+    assert there.orders.taken_by(point) is not None
+    sums = progress(query)
+    assert sums is not None and sums.aborted == int(point == WRITTEN_SOME)
     scene.check.assert_complete()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from fencepost.errors import ConfigError
 from fencepost.spark import environment
-from fencepost.spark.environment import adopt, explain, prepare
+from fencepost.spark.environment import adopt, explain, explained, prepare
 
 
 @pytest.fixture(autouse=True)
@@ -164,3 +165,12 @@ def test_the_error_of_a_worker_with_another_python_names_the_variable_to_set(tex
 
 def test_other_errors_are_not_explained() -> None:
     assert explain(RuntimeError("No module named 'shop'")) is None
+
+
+def test_a_server_that_cannot_start_a_process_needs_the_extra() -> None:
+    with pytest.raises(ConfigError, match=r"pip install 'fencepost\[connect\]'"), explained():
+        raise RuntimeError("Python worker failed to connect back.")
+    with pytest.raises(ConfigError, match="cannot import fencepost"), explained():
+        raise RuntimeError("ModuleNotFoundError: No module named 'fencepost'")
+    with pytest.raises(RuntimeError, match="any other"), explained():
+        raise RuntimeError("any other")

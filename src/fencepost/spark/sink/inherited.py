@@ -25,6 +25,7 @@ SOURCE_NODE = "StreamingRelationV2"
 SOURCE_MESSAGE = "spark.connect.Read.DataSource"
 #: The two names of one option.
 NAMES = ("pipeline", "kafka.group.id")
+BEHIND_VIEWS = ", or it is behind a view or table, where Spark Connect does not show it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +38,23 @@ class SourceSaid:
     security: tuple[tuple[str, str], ...] = ()  #: its options for TLS and SASL
 
 
-def choose(pipeline: str | None, bootstrap_servers: str | None, sources: Sequence[SourceSaid]) -> tuple[str, str]:
+def choose(
+    pipeline: str | None, bootstrap_servers: str | None, sources: Sequence[SourceSaid], *, sees_views: bool = True
+) -> tuple[str, str]:
     """The sink's pipeline and cluster: the arguments if given, else the options of the sources. Pure.
 
-    Raises ConfigError if there are none or they differ.
+    Raises ConfigError if there are none or they differ. `sees_views`: whether `sources` has those behind a view.
     """
+    unseen = "" if sees_views else BEHIND_VIEWS
     if pipeline is not None:
         check_pipeline(pipeline, sources)
         name = pipeline
     else:
-        name = _only("pipeline", sorted({said.pipeline for said in sources if said.pipeline}), "option 'pipeline'")
+        names = sorted({said.pipeline for said in sources if said.pipeline})
+        name = _only("pipeline", names, f"option 'pipeline'{unseen}")
     if bootstrap_servers is None:
         servers = {_addresses(said.servers): said.servers for said in sources if said.servers}
-        bootstrap_servers = _only("bootstrap_servers", sorted(servers.values()), f"option {BOOTSTRAP!r}")
+        bootstrap_servers = _only("bootstrap_servers", sorted(servers.values()), f"option {BOOTSTRAP!r}{unseen}")
     return name, bootstrap_servers
 
 

@@ -7,6 +7,7 @@ raises WriteFailed may have written some rows.
 import functools
 import logging
 import re
+import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from fencepost.client.cluster import Cluster
 from fencepost.client.shapes import TopicShape, shape_of
 from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, ConfigError, FencepostError, WriteFailed
-from fencepost.spark.environment import explain
-from fencepost.spark.sessions import parallelism, setting
+from fencepost.spark.environment import explain, is_worker
+from fencepost.spark.sessions import is_connect, parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
 from fencepost.spark.sink.columns import WITHOUT_NULL_HEADERS
 from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LOOPBACK = "127.0.0.1"
 #: Topics are looked up again after this long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
@@ -81,8 +83,7 @@ class WriteJob:
                 "spark.speculation is on. A second copy of a writing task is refused, and Spark counts that as a "
                 "failure of the task (spark.task.maxFailures). Turn it off for this query"
             )
-        host = settings.permit_host or setting(session, "spark.driver.host") or "127.0.0.1"
-        bind_host = setting(session, "spark.driver.bindAddress") or host
+        bind_host, host = _addresses(session, settings.permit_host)
         self._desk = PermitDesk(bind_host, host, settings.permit_port)
 
     def close(self) -> None:
@@ -214,6 +215,25 @@ class WriteJob:
             records[topic] -= sum(dead_letters.values())
             records = {name: count for name, count in records.items() if count}
         return JobResult(records, dead_letters, sum(report.bytes for report in reports), write_ms)
+
+
+def _addresses(session: Any, permit_host: str | None) -> tuple[str, str]:
+    """Where this process listens, and where executors reach it."""
+    if is_connect(session) and not is_worker():  # a client, which may be far from the driver
+        host = permit_host or _address_towards(session.client.host)
+        return ("" if permit_host else host), host
+    host = permit_host or setting(session, "spark.driver.host") or LOOPBACK
+    return setting(session, "spark.driver.bindAddress") or host, host
+
+
+def _address_towards(host: str) -> str:
+    """The address of this machine that packets to the host come from."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 1))  # sends nothing
+            return str(probe.getsockname()[0])
+    except OSError:
+        return LOOPBACK
 
 
 @functools.cache

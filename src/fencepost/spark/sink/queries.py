@@ -12,11 +12,12 @@ Spark Connect    `foreachBatch` calls a copy of the function in a Python process
 The offsets of a batch come from the checkpoint, with either kind (`microbatch`).
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fencepost.errors import ConfigError
+from fencepost.errors import ConfigError, Malformed
 from fencepost.spark.checkpoint import Checkpoint, HadoopFiles, LocalFiles, SparkFiles, local_path
 from fencepost.spark.sessions import is_connect
 from fencepost.spark.sink.inherited import SourceSaid, each, sources_in
@@ -47,8 +48,17 @@ def note(df: "DataFrame", checkpoint: str, sources: Sequence[SourceSaid]) -> Not
     """What is known of a query that will write this streaming DataFrame."""
     if not is_connect(df.sparkSession):
         return Noted(checkpoint)
-    frame: Any = df
-    return Noted(checkpoint, STATE_IN_PLAN in frame._explain_string(extended=False), tuple(sources))
+    return Noted(checkpoint, _is_stateful(df), tuple(sources))
+
+
+def _is_stateful(df: Any) -> bool | None:
+    """Whether the plan has stateful operators of Spark; None if the server does not explain it."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return STATE_IN_PLAN in df._explain_string(extended=False)
+    except AnalysisException:  # a stream behind a view is only planned when it starts
+        return None
 
 
 class RunningQuery(Protocol):
@@ -157,9 +167,10 @@ class _ConnectQuery:
             )
         running = {str(query.id): query for query in session.streams.active}
         for checkpoint in _candidates(session, noted.checkpoint):
-            query_id = checkpoint.query_id
-            if query_id in running:
-                return cls(running[query_id], noted, checkpoint)
+            with contextlib.suppress(Malformed):  # of something else that has this path on another file system
+                query_id = checkpoint.query_id
+                if query_id in running:
+                    return cls(running[query_id], noted, checkpoint)
         raise ConfigError(
             f"no running query of this session has the checkpoint {noted.checkpoint!r}: give batch_writer the "
             f"checkpointLocation of the query, as an absolute path or an address. Otherwise {OUTSIDE}"
@@ -186,7 +197,8 @@ class _ConnectQuery:
             return False  # the server is going away
 
     def keeps_state(self) -> bool | None:
-        return self._noted.keeps_state if self._noted.keeps_state is not None else self._checkpoint.has_state or None
+        # The plan's text may be cut (spark.sql.maxPlanStringLength), so the checkpoint is asked as well.
+        return self._noted.keeps_state or self._checkpoint.has_state or self._noted.keeps_state
 
     def sources(self) -> Sequence[SourceSaid]:
         return self._noted.sources

@@ -65,3 +65,10 @@ def test_sources_are_elsewhere_if_each_is_known_to_read_from_other_addresses():
     assert not is_elsewhere("a:1", [there, here])
     assert not is_elsewhere("a:1", [there, unknown])
     assert not is_elsewhere("a:1", [])
+
+
+def test_where_views_cannot_be_seen_through_the_error_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"give the argument 'pipeline': .*, or it is behind a view"):
+        choose(None, "a:1", [], sees_views=False)
+    with pytest.raises(ConfigError, match=r"give the argument 'bootstrap_servers': .*, or it is behind a view"):
+        choose("shop", None, [], sees_views=False)
