@@ -6,30 +6,36 @@ refused its permit, and Spark waits for the first.
 
 import threading
 import uuid
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from fencepost.spark.sessions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Call = Callable[[str], object]
 
 
 class JobDeadline:
     """A `with` block around the jobs of the calling thread. Spark cancels them when the time is over."""
 
     def __init__(self, session: "SparkSession", timeout_s: float) -> None:
-        self._session = session
+        # A classic session knows the tags of the calling thread only, but another thread cancels. Its context knows all.
+        self._add, self._remove, self._cancel = _by_session(session) if is_connect(session) else _by_context(session)
         self._timeout_s = timeout_s
         self._tag = f"fencepost-{uuid.uuid4()}"
         self._timer: threading.Timer | None = None
         self.has_passed = False
 
     def __enter__(self) -> Self:
-        self._session.addTag(self._tag)
+        self._add(self._tag)
         return self
 
     def __exit__(self, *_error: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._session.removeTag(self._tag)
+        self._remove(self._tag)
 
     def start(self) -> None:
         """Start the clock. Any thread may call this."""
@@ -39,4 +45,13 @@ class JobDeadline:
 
     def _pass(self) -> None:
         self.has_passed = True
-        self._session.interruptTag(self._tag)
+        self._cancel(self._tag)
+
+
+def _by_session(session: Any) -> tuple[Call, Call, Call]:
+    return session.addTag, session.removeTag, session.interruptTag
+
+
+def _by_context(session: Any) -> tuple[Call, Call, Call]:
+    context = session.sparkContext
+    return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
