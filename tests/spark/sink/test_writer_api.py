@@ -23,14 +23,14 @@ from fencepost.spark.sink.steps import BatchStep
 from tests import logins
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed
-from tests.spark.numbers_job import Plan
+from tests.spark.numbers_job import EVERYTHING, Plan, end_when_done
 from tests.spark.scene import MakeScene, Scene
 from tests.spark.sink import mortal_source
 from tests.spark.sink.inprocess import InProcess
 from tests.spark.sink.mortal_source import ENDTXN_SENT, MortalDataSource
 
 TIMEOUT_S = 240
-NOW = {"availableNow": True}
+NOW = EVERYTHING
 ENDLESS = {"processingTime": "0 seconds"}
 BATCH_RECORDS = 50
 
@@ -70,6 +70,7 @@ class Queries:
 
     def run(self, plan: Plan, df: DataFrame | None = None, **more: Any) -> StreamingQuery:
         query = self.start(plan, df, **more)
+        end_when_done(query)
         assert query.awaitTermination(TIMEOUT_S), "the query does not end"
         return query
 
