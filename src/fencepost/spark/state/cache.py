@@ -1,12 +1,19 @@
 """The committed records of one changelog partition, on a local disk: key to value, and the offset that it has reached.
 
-Invariant: it holds only committed changelog records, all of those before its offset, and nothing else writes it. So it
-is never wrong, only behind. It may be deleted at any time, and catches up by reading the tail of the changelog. Values
-are stored as they are in the topic.
+Invariants:
+
+- It holds only committed changelog records, all of those before its offset, and nothing else writes it. It may be
+  deleted at any time, and catches up by reading the tail of the changelog. Values are stored as they are in the topic.
+- It continues only if it was complete within the last hour. A key is removed by a tombstone, and compaction removes
+  the tombstone, too, `delete.retention.ms` (a day by default) after the key's last value. A cache that was away for
+  longer would keep the key. So it is rebuilt if it was last complete more than an hour ago, at an unknown time, or in
+  the future. The changelog keeps tombstones for at least twice as long, so an hour is left for a batch to be scheduled
+  and for the reading itself (a million records take seconds).
 
 Each partition has an LMDB store in `<directory>/<version>/<boot>/<changelog>/<partition>`. Writes do not wait for the
 disk. That is safe if a process dies, but not if the machine does. So the machine's boot id is part of the path, and the
-next boot starts with an empty cache. A change of the layout needs a new version.
+next boot starts with an empty cache. Its clock is the time since that boot, which nobody can set. A change of the
+layout needs a new version.
 """
 
 import hashlib
@@ -15,15 +22,16 @@ import shutil
 import struct
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencepost.client.cluster import Cluster
-from fencepost.client.offsets import earliest
+from fencepost.client.offsets import earliest, latest
 from fencepost.client.reading import read_range
 from fencepost.errors import ConfigError
-from fencepost.wire.terms import TopicPartition
+from fencepost.wire.terms import Isolation, TopicPartition
 
 LAYOUT = "v1"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -33,14 +41,35 @@ MAP_BYTES_MAX = 1 << 38 if struct.calcsize("P") == 8 else 1 << 30
 RECORDS_PER_TRANSACTION = 100_000
 #: LMDB takes keys of up to 511 bytes.
 KEY_BYTES_MAX = 500
+#: A cache that was complete longer ago than this is rebuilt.
+AGE_MAX_MS = 3600 * 1000
+#: Of a changelog: `delete.retention.ms`.
+DELETE_RETENTION_MS_MIN = 2 * AGE_MAX_MS
 
 _POSITION = b"\0position"
-_OFFSET = struct.Struct("<q")
+_REACHED = struct.Struct("<qq")
 #: Before every key, so that no key can be the position's.
 _KEY, _LONG_KEY = b"k", b"l"
 
 _open: dict[str, "Cache"] = {}
 _lock = threading.Lock()
+
+
+class Reached(NamedTuple):
+    """How far a store is. Stores of older versions hold the offset only; that counts as NOTHING."""
+
+    offset: int  #: all records before it are applied
+    as_of_ms: int  #: when the store was last complete, by its clock
+
+
+NOTHING = Reached(-1, 0)
+
+
+def clock_ms() -> int:
+    """Milliseconds since the machine was started, if it tells its boots apart; otherwise the time of day."""
+    if BOOT_ID.exists() and hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return time.time_ns() // 1_000_000
 
 
 def default_directory() -> str:
@@ -63,70 +92,115 @@ def cache_for(directory: str, name: str, partition: int) -> "Cache":
 
 
 class Cache:
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, clock: Callable[[], int] = clock_ms) -> None:
         try:
             import lmdb
         except ImportError:
             raise ConfigError("stateful steps need the package lmdb: pip install 'fencepost[spark]'") from None
         self._environment: Any = lmdb.open(path, map_size=MAP_BYTES_MAX, sync=False, metasync=False, max_readers=512)
+        self._clock = clock
 
     @property
     def position(self) -> int:
         """All records before this offset are applied; -1 if none are."""
-        with self._environment.begin(buffers=True) as transaction:
-            found = transaction.get(_POSITION)
-            return -1 if found is None else int(_OFFSET.unpack(found)[0])
+        with self._environment.begin() as transaction:
+            return _reached(transaction).offset
+
+    def look_up(self, cluster: Cluster, where: TopicPartition, end: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key before `end`, or None."""
+        while True:
+            self.catch_up(cluster, where, end)
+            with self._environment.begin() as transaction:
+                # A task that is late, or a clock that differs, may have emptied the store in between.
+                if _reached(transaction).offset >= end:
+                    return _values(transaction, keys)
 
     def catch_up(self, cluster: Cluster, where: TopicPartition, end: int) -> int:
         """Apply the committed records before `end`; waits for transactions that are ending. Returns their number."""
-        position, count = self.position, 0
-        if position > end:  # the log lost its last records, in an unclean leader election for instance
-            self._clear()
-            position = -1
-        if position < 0:
-            position = earliest(cluster, [where])[where]
-        if position >= end:
-            return 0
-        keys: list[bytes] = []
-        values: list[bytes | None] = []
-        for rows in read_range(cluster, where, position, end):
-            keys += rows.column("key").to_pylist()
-            values += rows.column("value").to_pylist()
-            if len(keys) >= RECORDS_PER_TRANSACTION:
-                reached = int(rows.column("offset")[-1].as_py()) + 1
-                self._apply(position, reached, keys, values)
-                count, position = count + len(keys), reached
-                keys, values = [], []
-        self._apply(position, end, keys, values)
-        return count + len(keys)
+        while True:
+            now_ms, reached = self._clock(), self._valid(cluster, where, end)
+            is_rebuilt = reached is NOTHING
+            start = earliest(cluster, [where])[where] if is_rebuilt else reached.offset
+            # What was removed is as uncertain as before, until all is applied.
+            as_of_ms = now_ms if is_rebuilt else reached.as_of_ms
+            count = 0
+            for keys, values, next_offset in _pieces(cluster, where, start, end):
+                piece = Reached(next_offset, now_ms if next_offset == end else as_of_ms)
+                if not self._apply(None if is_rebuilt and not count else start, piece, keys, values):
+                    break
+                start, count = next_offset, count + len(keys)
+            else:
+                return count
 
-    def _apply(self, start: int, end: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Records from `start` to before `end`, in order. Does nothing if another process has applied them."""
+    def _apply(
+        self, start: int | None, reached: Reached, keys: Sequence[bytes], values: Sequence[bytes | None]
+    ) -> bool:
+        """Apply the records from `start` (None: from the first one) on, in order.
+
+        Does nothing if another process has applied them. False if another process has emptied the store since.
+        """
         last = dict(zip(keys, values, strict=True))  # the last record of a key counts
         with self._environment.begin(write=True) as transaction:
-            found = transaction.get(_POSITION)
-            if found is not None and _OFFSET.unpack(found)[0] >= end:
-                return
+            found = _reached(transaction)
+            if found >= reached:
+                return True
+            if start is not None and found.offset < start:
+                return False
             with transaction.cursor() as cursor:
                 cursor.putmulti(sorted((_name(key), value) for key, value in last.items() if value is not None))
             for key, value in last.items():
                 if value is None:
                     transaction.delete(_name(key))
-            transaction.put(_POSITION, _OFFSET.pack(end))
+            transaction.put(_POSITION, _REACHED.pack(*reached))
+            return True
 
-    def _clear(self) -> None:
+    def _valid(self, cluster: Cluster, where: TopicPartition, end: int) -> Reached:
+        """What is applied, if it may be continued; otherwise NOTHING, and then the store is empty."""
+        beyond = self.position
+        # Either this task is late, and others are ahead of it, or the log lost its last records.
+        high = latest(cluster, [where], Isolation.READ_UNCOMMITTED)[where] if beyond > end else end
         with self._environment.begin(write=True) as transaction:
+            found = _reached(transaction)
+            if 0 <= found.offset <= max(end, high) and 0 <= self._clock() - found.as_of_ms <= AGE_MAX_MS:
+                return found
             transaction.drop(self._environment.open_db(txn=transaction), delete=False)
+            return NOTHING
 
     def get(self, keys: Iterable[bytes]) -> list[bytes | None]:
         """The value of each key, or None."""
-        names = [_name(key) for key in keys]
-        with self._environment.begin() as transaction, transaction.cursor() as cursor:
-            found = dict(cursor.getmulti(names))
-        return [found.get(name) for name in names]
+        with self._environment.begin() as transaction:
+            return _values(transaction, keys)
 
     def __len__(self) -> int:
         return max(0, int(self._environment.stat()["entries"]) - 1)
+
+
+def _pieces(
+    cluster: Cluster, where: TopicPartition, start: int, end: int
+) -> Iterator[tuple[list[bytes], list[bytes | None], int]]:
+    """Keys, values, and the offset that follows. The last piece, which may be empty, reaches `end`."""
+    keys: list[bytes] = []
+    values: list[bytes | None] = []
+    for rows in read_range(cluster, where, start, end):
+        keys += rows.column("key").to_pylist()
+        values += rows.column("value").to_pylist()
+        next_offset = int(rows.column("offset")[-1].as_py()) + 1
+        if len(keys) >= RECORDS_PER_TRANSACTION and next_offset < end:
+            yield keys, values, next_offset
+            keys, values = [], []
+    yield keys, values, end
+
+
+def _reached(transaction: Any) -> Reached:
+    found = transaction.get(_POSITION)
+    return Reached(*_REACHED.unpack(found)) if found is not None and len(found) == _REACHED.size else NOTHING
+
+
+def _values(transaction: Any, keys: Iterable[bytes]) -> list[bytes | None]:
+    names = [_name(key) for key in keys]
+    with transaction.cursor() as cursor:
+        found = dict(cursor.getmulti(names))
+    return [found.get(name) for name in names]
 
 
 def _name(key: bytes) -> bytes:

@@ -60,8 +60,8 @@ class StateStage:
     def _look_up(self, partition: int, keys: list[str]) -> list[bytes | None]:
         cache = cache_for(self.directory, self.changelog.cache_name, partition)
         where = TopicPartition(self.changelog.topic, partition)
-        cache.catch_up(cluster_for(self.client), where, self.changelog.ends[partition])
-        return cache.get([key.encode() for key in keys])
+        encoded = [key.encode() for key in keys]
+        return cache.look_up(cluster_for(self.client), where, self.changelog.ends[partition], encoded)
 
     def _changes(self, partition: int, names: Any, updated: Updated) -> Iterator[Any]:
         state = self._cast(updated.state, self.state_schema, "state")

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fencepost.errors import ConfigError
+from fencepost.spark.state.cache import DELETE_RETENTION_MS_MIN
 
+DELETE_RETENTION = "delete.retention.ms"
 NAME = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 
 
@@ -67,3 +69,9 @@ class StatefulStep:
             raise ConfigError(f"step {self.name!r} needs key columns and a state")
         if bool(self.output.strip()) != bool(self.topic):
             raise ConfigError(f"step {self.name!r} needs both an output schema and a topic for it, or neither")
+        retention = self.configs.get(DELETE_RETENTION)
+        if retention is not None and not (retention.isdigit() and int(retention) >= DELETE_RETENTION_MS_MIN):
+            raise ConfigError(
+                f"step {self.name!r}: {DELETE_RETENTION} must be at least {DELETE_RETENTION_MS_MIN} (two hours), not "
+                f"{retention}: a machine that caches the state must see which keys were removed while it was away"
+            )
