@@ -43,6 +43,7 @@ class Coordinates(enum.IntEnum):
 class PartitionMetadata:
     leader: int  #: a broker's id, NO_LEADER while there is none
     leader_epoch: int
+    replicas: tuple[int, ...] = ()  #: ids of brokers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class TopicMetadata:
     id: bytes  #: NULL_UUID on clusters that have none
     is_internal: bool
     partitions: dict[int, PartitionMetadata]
+
+    @property
+    def replication_factor(self) -> int:
+        """That of the partition with the fewest replicas."""
+        return min((len(partition.replicas) for partition in self.partitions.values()), default=0)
 
 
 def _error_code(answer: Message) -> int:
@@ -293,7 +299,10 @@ class Cluster:
             if code:
                 raise self.refusal(METADATA, code, entry.name, f"topic {entry.name!r}")
             topic_id = entry.topic_id if version >= FIRST_METADATA_WITH_IDS else NULL_UUID
-            partitions = {p.partition_index: PartitionMetadata(p.leader_id, p.leader_epoch) for p in entry.partitions}
+            partitions = {
+                each.partition_index: PartitionMetadata(each.leader_id, each.leader_epoch, tuple(each.replica_nodes))
+                for each in entry.partitions
+            }
             found[entry.name] = TopicMetadata(entry.name, topic_id, entry.is_internal, dict(sorted(partitions.items())))
         self._topics.update(found)
         return found

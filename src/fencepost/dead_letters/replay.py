@@ -62,7 +62,7 @@ def replay(cluster: Cluster, order: Order, committed: Callable[[Outcome], None] 
     if order.to == order.topic:
         raise ConfigError(f"--to {order.to}: these letters are in that topic. Name the one that they should go to")
     reading.ranges(cluster, order.topic)  # raises if it does not exist
-    replayed.ensure(cluster)
+    replayed.ensure(cluster, order.topic)
     transaction = SharedTransaction(cluster, ID_PREFIX + order.topic)
     transaction.init()
     noted, outcome = replayed.read(cluster, order.topic), Outcome()

@@ -15,9 +15,10 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from fencepost.client.admin import NewTopic, create_topics
+from fencepost.client import replication
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import earliest, latest
+from fencepost.client.replication import Models
 from fencepost.client.rights import Operation, wanted
 from fencepost.client.scanning import read_records
 from fencepost.dead_letters.letter import Letter
@@ -74,10 +75,12 @@ class Replayed:
 
 
 @wanted(Operation.READ, Operation.WRITE)
-def ensure(cluster: Cluster) -> None:
-    """Create the topic unless it exists."""
+def ensure(cluster: Cluster, letters: str) -> None:
+    """Create the topic unless it exists, replicated like the topic of the letters."""
+    models = Models([letters])
     if not cluster.refresh([TOPIC], missing_ok=True):
-        create_topics(cluster, {TOPIC: NewTopic(PARTITIONS, configs=CONFIGS)})
+        replication.create(cluster, TOPIC, PARTITIONS, CONFIGS, models)
+    replication.report_single(cluster, TOPIC, models, "the note of what was replayed")
 
 
 def place(topic: str) -> TopicPartition:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import Blob, Encoder
+from fencepost.client.replication import Models
 from fencepost.client.shapes import shape_of
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
@@ -62,7 +63,7 @@ class PurchaseWriter:
 
     def open(self, seed: int | None = None) -> Made:
         """Fence, then read. Another seed than the topic's is refused; None takes the topic's seed."""
-        ledger.ensure(self._cluster)
+        ledger.ensure(self._cluster, Models([PURCHASES]))
         self._transaction.init()
         entry = ledger.read_entry(self._cluster, NAME)
         self.made = Made(0, DEFAULT_SEED if seed is None else seed) if entry is None else Made.from_entry(entry)

@@ -32,9 +32,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fencepost.client.admin import NewTopic, create_topics
+from fencepost.client import replication
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import earliest, latest
+from fencepost.client.replication import NO_MODELS, Models
 from fencepost.client.rights import Operation, wanted
 from fencepost.client.scanning import Content, read_records, scan_batches
 from fencepost.errors import FencepostError, Malformed, Unsupported
@@ -204,10 +205,11 @@ def is_note(metadata: str) -> bool:
 
 
 @wanted(Operation.READ, Operation.WRITE)
-def ensure(cluster: Cluster) -> None:
-    """Create the topic unless it exists."""
+def ensure(cluster: Cluster, models: Models = NO_MODELS) -> None:
+    """Create the topic unless it exists, replicated like its `models`."""
     if not cluster.refresh([TOPIC], missing_ok=True):
-        create_topics(cluster, {TOPIC: NewTopic(PARTITIONS, configs=CONFIGS)})
+        replication.create(cluster, TOPIC, PARTITIONS, CONFIGS, models)
+    replication.report_single(cluster, TOPIC, models, "what all pipelines have committed")
 
 
 def place(pipeline: str) -> TopicPartition:

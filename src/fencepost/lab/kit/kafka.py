@@ -143,9 +143,12 @@ class KafkaCluster(Server):
 
     name = "Apache Kafka, three nodes"
 
-    def __init__(self, jars: Jars, home: Path, *, security: Protocol | None = None) -> None:
+    def __init__(
+        self, jars: Jars, home: Path, settings: Mapping[str, str] | None = None, *, security: Protocol | None = None
+    ) -> None:
         controllers = dict(zip(NODES, free_ports(len(NODES)), strict=True))
-        settings = {**THREE_REPLICAS, **LAB_SETTINGS, **(AUTHORIZER if security is not None else {})}
+        rights = AUTHORIZER if security is not None else {}
+        settings = {**THREE_REPLICAS, **LAB_SETTINGS, **rights, **(settings or {})}
         quick = prepare(home / "security", security, HOST) if security is not None else None
         self.nodes = {
             number: ApacheKafka(

@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
+from fencepost.client.replication import Models
 from fencepost.client.transaction import SharedTransaction
 from fencepost.errors import (
     BatchFailed,
@@ -55,7 +56,7 @@ from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.queries import Noted, RunningQuery
 from fencepost.spark.sink.settings import SinkSettings
-from fencepost.spark.sink.standing import Standing
+from fencepost.spark.sink.standing import Standing, models
 from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.state.plan import State
 from fencepost.spark.workers import patient
@@ -305,7 +306,8 @@ class Pipeline:
         transaction, job = self._opened()
         steps.hook(BatchStep.DECIDED, batch.batch_id)
         opening = Opening(transaction, lambda: steps.hook(BatchStep.WRITING, batch.batch_id))
-        state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs)
+        alike = Models(batch.here, self.settings.replication_factor)
+        state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs, alike)
         # With Spark's own state the size of the input says nothing about the output.
         rows_max = None if standing.keeps_state else batch.offsets_count
         written = JobResult()
@@ -377,7 +379,7 @@ class Pipeline:
         active.tell(session, self.settings, batch.query_id, self.noted.checkpoint)
         self._take_over()
         cluster, settings = self._open_cluster(), self.settings
-        ledger.ensure(cluster)
+        ledger.ensure(cluster, models(cluster, settings, batch))
         if self._job is None:
             self._job = WriteJob(session, replace(settings, client=cluster.settings), cluster)
         self._standing = Standing.read(cluster, settings, self._calling(), batch)

@@ -36,9 +36,18 @@ OPTIONS = (
     "stateDirectory",
     "failOnStateLoss",
     "deadLetters",
+    "replicationFactor",
 )
 #: Those of `writeStream.format("fencepost")`. It asks nobody for permits and has no state.
-WRITER_API_OPTIONS = ("topic", "maxAttempts", "transactionProtocol", "failOnStateLoss", "deadLetters", "maxBatchBytes")
+WRITER_API_OPTIONS = (
+    "topic",
+    "maxAttempts",
+    "transactionProtocol",
+    "failOnStateLoss",
+    "deadLetters",
+    "replicationFactor",
+    "maxBatchBytes",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,7 @@ class SinkSettings:
     permit_port: int = 0  #: default: a free one
     state_directory: str = field(default_factory=default_directory)  #: on each machine; may be emptied at any time
     dead_letters: str | None = None  #: the topic for rows that cannot be written; without one they fail the batch
+    replication_factor: int | None = None  #: of topics that the sink creates; default: that of the input topics
     fail_on_state_loss: bool = True  #: refuse a new checkpoint if the old one held something that Kafka does not hold
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES  #: only for Spark's standard writer API
 
@@ -104,6 +114,7 @@ class SinkSettings:
             state_directory=found.text("stateDirectory") or default_directory(),
             fail_on_state_loss=found.flag("failOnStateLoss", True),
             dead_letters=dead_letters,
+            replication_factor=found.integer("replicationFactor", lowest=1),
             max_batch_bytes=_or(found.integer("maxBatchBytes", lowest=BATCH_BYTES_MIN), DEFAULT_MAX_BATCH_BYTES),
         )
 

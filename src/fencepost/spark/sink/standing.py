@@ -11,6 +11,7 @@ from typing import Self
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.groups import NO_OFFSET, CommittedOffset, committed_offsets
+from fencepost.client.replication import Models
 from fencepost.client.rights import Operation, wanted
 from fencepost.errors import BatchRefused, ConfigError
 from fencepost.spark import ledger
@@ -25,6 +26,13 @@ from fencepost.spark.topic_identity import identities, is_other
 from fencepost.wire.terms import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+
+def models(cluster: Cluster, settings: SinkSettings, batch: MicroBatch) -> Models:
+    """What the sink's own topics are replicated like: the topics that this batch reads from the sink's cluster."""
+    found = identities(cluster, {where.topic for where in batch.end}, hidden_ok=True)
+    here = [name for name, identity in found.items() if not is_other(batch.topics.get(name), identity)]
+    return Models(here, settings.replication_factor)
 
 
 @dataclass(slots=True)

@@ -35,7 +35,7 @@ from fencepost.spark.sink.fencing import take_over
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.queries import RunningQuery
 from fencepost.spark.sink.settings import SinkSettings
-from fencepost.spark.sink.standing import Standing
+from fencepost.spark.sink.standing import Standing, models
 from fencepost.spark.sink.steps import BatchStep
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def commit_batch(
                 transaction = take_over(cluster, settings)
             else:
                 transaction.reclaim()  # not init, which would fence a successor
-            ledger.ensure(cluster)
+            ledger.ensure(cluster, models(cluster, settings, batch))
             _attempt(transaction, Standing.read(cluster, settings, query, batch), batch, blobs)
             return
         except Exception as raised:

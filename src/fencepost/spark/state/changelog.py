@@ -8,16 +8,21 @@ that was deleted and created again. The ledger holds the number and the topic's 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fencepost.client.admin import NewTopic, create_topics
+from fencepost.client import replication
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import latest
+from fencepost.client.replication import Models
 from fencepost.client.rights import Operation, wanted
 from fencepost.errors import BatchRefused
 from fencepost.spark.ledger import ChangelogEntry
 from fencepost.spark.topic_identity import Identity, describe, identity_of, is_other
 from fencepost.wire.terms import Isolation, TopicPartition
 
-CONFIGS = {"cleanup.policy": "compact"}
+CONFIGS = {
+    "cleanup.policy": "compact",
+    # Kafka's default, whatever the cluster's is: caches depend on a lower bound (`cache`).
+    "delete.retention.ms": str(24 * 3600 * 1000),
+}
 EMPTY_STATE = "use `fencepost pipeline reset NAME --to … --state drop`, or give the pipeline another name"
 
 
@@ -47,9 +52,16 @@ class Changelog:
 
 @wanted(Operation.READ, Operation.WRITE)
 def look(
-    cluster: Cluster, topic: str, partitions: int, configs: Mapping[str, str], remembered: ChangelogEntry | None
+    cluster: Cluster,
+    topic: str,
+    partitions: int,
+    configs: Mapping[str, str],
+    remembered: ChangelogEntry | None,
+    models: Models,
 ) -> Changelog:
-    """The changelog as it is now; creates it if it does not exist. All other writers must have been fenced.
+    """The changelog as it is now. All other writers must have been fenced.
+
+    If it does not exist, it is created, replicated like its `models`.
 
     The ends are high watermarks, not last stable offsets: Kafka answers a commit before its markers are everywhere, and
     what has been committed must be read. Readers wait for the markers.
@@ -60,8 +72,9 @@ def look(
                 f"topic {topic!r} held this pipeline's state and is gone. Nothing was written. Restore the topic; or, "
                 f"to begin with empty state, {EMPTY_STATE}"
             )
-        create_topics(cluster, {topic: NewTopic(partitions, configs={**CONFIGS, **configs})})
+        replication.create(cluster, topic, partitions, {**CONFIGS, **configs}, models)
     found = cluster.refresh([topic])[topic]
+    replication.report_single(cluster, topic, models, "the state")
     identity = identity_of(found)
     if remembered is not None and is_other(remembered.topic, identity):
         raise BatchRefused(

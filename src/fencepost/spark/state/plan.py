@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
+from fencepost.client.replication import Models
 from fencepost.errors import ConfigError
 from fencepost.spark.ledger import ChangelogEntry
 from fencepost.spark.naming import changelog_name
@@ -36,13 +37,14 @@ class State:
     """The state of a pipeline during one attempt at one batch."""
 
     def __init__(
-        self, cluster: Cluster, pipeline: str, directory: str, remembered: Mapping[str, ChangelogEntry]
+        self, cluster: Cluster, pipeline: str, directory: str, remembered: Mapping[str, ChangelogEntry], models: Models
     ) -> None:
-        """`remembered` are the changelogs in the ledger, by step."""
+        """`remembered` are the changelogs in the ledger, by step. New ones are replicated like `models`."""
         self._cluster = cluster
         self._pipeline = pipeline
         self._directory = directory
         self._remembered = remembered
+        self._models = models
         self.changelogs: dict[str, ChangelogEntry] = {}  #: those that were used, by step
         self._kept: list[DataFrame] = []
 
@@ -93,7 +95,8 @@ class State:
     def _changelog(self, step: StatefulStep, parallelism: int) -> changelog.Changelog:
         partitions = step.partitions or max(PARTITIONS_MIN, parallelism)
         name = changelog_name(self._pipeline, step.name)
-        found = changelog.look(self._cluster, name, partitions, step.configs, self._remembered.get(step.name))
+        remembered = self._remembered.get(step.name)
+        found = changelog.look(self._cluster, name, partitions, step.configs, remembered, self._models)
         self.changelogs[step.name] = ChangelogEntry(found.partitions, found.identity, found.reset_id)
         return found
 

@@ -44,6 +44,7 @@ def test_the_protocol_can_be_chosen(text: str, protocol: int | None) -> None:
         ({"kafka.transaction.timeout.ms": "soon"}, "whole number of at least 1"),
         ({"smallBatchRecords": "few"}, "whole number"),
         ({"maxAttempts": "0"}, "at least 1"),
+        ({"replicationFactor": "0"}, "at least 1"),
         ({"kafka.transactional.id": "mine"}, "cannot be set: the sink's guarantees"),
         ({"kafka.enable.idempotence": "false"}, "idempoten"),
         ({"kafka.acks": "1"}, "acks"),

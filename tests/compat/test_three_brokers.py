@@ -1,0 +1,105 @@
+"""On three nodes of Apache Kafka: how our own topics are replicated, and a leader that dies during a batch."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from bench.harness import java
+from fencepost.client import Cluster
+from fencepost.client.replication import NO_MODELS, Models
+from fencepost.lab.kit.kafka import KafkaCluster
+from fencepost.spark import ledger
+from fencepost.spark.sink.steps import BatchStep
+from fencepost.spark.state import changelog
+from tests import quick_spark
+from tests.compat.tools import Tool
+from tests.conftest import wait_until
+from tests.spark.numbers_job import Plan
+from tests.spark.scene import SMALL_RECORD_BATCHES, Scene
+from tests.spark.sink.inprocess import Gate, InProcess, looking
+
+pytestmark = pytest.mark.timeout(600)
+#: What a cluster has that nobody has configured: one replica.
+UNSAFE = {"default.replication.factor": "1", "min.insync.replicas": "1"}
+INPUT = "purchases"
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(java.kafka(), tmp_path_factory.mktemp("three"), UNSAFE) as cluster:
+        cluster.start()
+        create(cluster, INPUT, {"min.insync.replicas": "2"})
+        yield cluster
+
+
+def create(three: KafkaCluster, name: str, configs: dict[str, str] | None = None) -> None:
+    admin = AdminClient({"bootstrap.servers": three.bootstrap})
+    admin.create_topics([NewTopic(name, 3, replication_factor=3, config=configs or {})])[name].result(60)
+
+
+def replication(tool: Tool, name: str) -> tuple[int, int]:
+    """As kafka-topics and kafka-configs show them: the replication factor, and the effective min.insync.replicas."""
+    described = tool("topics", "--describe", "--topic", name)
+    settings = tool("configs", "--describe", "--all", "--entity-type", "topics", "--entity-name", name)
+    factor, insync = (
+        re.search(r"ReplicationFactor: (\d+)", described),
+        re.search(r"min\.insync\.replicas=(\d+)", settings),
+    )
+    assert factor, described
+    assert insync, settings
+    return int(factor[1]), int(insync[1])
+
+
+def test_our_topics_are_as_safe_as_the_topics_that_a_query_reads(
+    three: KafkaCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = Tool(three.bootstrap)
+    with Cluster(three.bootstrap) as cluster, caplog.at_level(logging.WARNING, "fencepost.client.replication"):
+        ledger.ensure(cluster, Models([INPUT]))
+        changelog.look(cluster, "shop.totals.changelog", 4, {}, None, Models([INPUT]))
+        assert replication(tool, ledger.TOPIC) == (3, 2)
+        assert replication(tool, "shop.totals.changelog") == (3, 2)
+        assert not caplog.messages
+
+        changelog.look(cluster, "other.totals.changelog", 2, {}, None, NO_MODELS)
+        assert replication(tool, "other.totals.changelog") == (1, 1)
+        assert "topic 'other.totals.changelog' has one replica on a cluster of 3 brokers" in caplog.text
+
+    plan = tmp_path / "more.json"
+    moves = [{"topic": "other.totals.changelog", "partition": each, "replicas": [1, 2, 3]} for each in range(2)]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    tool("reassign-partitions", "--reassignment-json-file", str(plan), "--execute")
+    wait_until(lambda: replication(tool, "other.totals.changelog")[0] == 3, "it has three replicas", 120)
+
+
+def test_a_leader_that_dies_during_a_batch_is_replaced_and_the_batch_written_once(
+    three: KafkaCluster, tmp_path: Path
+) -> None:
+    for name in ("numbers", "left", "right"):
+        create(three, name)
+    names = {"source": "numbers", "left": "left", "right": "right", "pipeline": "numbers"}
+    options = {**SMALL_RECORD_BATCHES, "smallBatchRecords": "0"}
+    scene = Scene(Plan(three.bootstrap, checkpoint=str(tmp_path / "checkpoint"), options=options, **names))
+    scene.check.write(300)
+    spark: SparkSession = quick_spark.start("tests", tmp_path / "spark")
+    here, gate = InProcess(spark), Gate(BatchStep.WRITING)
+    try:
+        with looking(gate.look):
+            query = here.start(scene.plan)
+            gate.wait_until_reached(query)
+            with Cluster(three.bootstrap) as cluster:
+                leader = three.node_at(cluster.leader_address("left", 0))
+            three.nodes[leader].kill()
+            gate.open()
+            assert query.awaitTermination(240)
+        scene.check.assert_complete()
+        three.nodes[leader].start()
+    finally:
+        here.close()
+        spark.stop()
