@@ -21,7 +21,7 @@ class JobDeadline:
     """A `with` block around the jobs of the calling thread. Spark cancels them when the time is over."""
 
     def __init__(self, session: "SparkSession", timeout_s: float) -> None:
-        # A classic session knows only the tags of the calling thread, but another cancels. Its context knows all of them.
+        # A classic session knows only the tags of the calling thread, but another thread cancels. Its context has all.
         self._add, self._remove, self._cancel = _by_session(session) if is_connect(session) else _by_context(session)
         self._timeout_s = timeout_s
         self._tag = f"fencepost-{uuid.uuid4()}"
