@@ -37,6 +37,8 @@ PYTHON_VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 PYTHON_SETTING = "spark.pyspark.python"
 #: Set in every Python process that Spark's JVM starts.
 WORKER_VARIABLE = "SPARK_PYTHON_RUNTIME"
+#: Set in the process of `foreachBatch` on a server of Spark Connect, which before Spark 4.2 lacks the other one.
+CONNECT_WORKER_VARIABLE = "SPARK_CONNECT_LOCAL_URL"
 #: Set in a driver started by spark-submit: its JVM is already running.
 GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
@@ -79,7 +81,7 @@ def is_one_process(master: str) -> bool:
 
 def is_worker(environment: MutableMapping[str, str] = os.environ) -> bool:
     """Whether this process was started by Spark's JVM to run Python code."""
-    return WORKER_VARIABLE in environment
+    return WORKER_VARIABLE in environment or CONNECT_WORKER_VARIABLE in environment
 
 
 def explain(error: Exception) -> ConfigError | None:

@@ -17,7 +17,7 @@ from tests import logins
 from tests.conftest import wait_until
 from tests.spark import numbers_job
 from tests.spark.connect.server import ConnectServer
-from tests.spark.numbers_job import Plan
+from tests.spark.numbers_job import EVERYTHING, Plan, end_when_done
 
 TIMEOUT_S = 240
 #: For `foreachBatch`.
@@ -65,7 +65,7 @@ class Runner:
             records.writeStream.foreachBatch(Obedient(function))
             .outputMode(output_mode)
             .option("checkpointLocation", plan.checkpoint)
-            .trigger(**({"processingTime": "50 milliseconds"} if plan.is_endless else {"availableNow": True}))
+            .trigger(**({"processingTime": "50 milliseconds"} if plan.is_endless else EVERYTHING))
             .start()
         )
         self._queries.append(query)
@@ -74,6 +74,7 @@ class Runner:
     def run(self, plan: Plan, df: DataFrame | None = None, **more: Any) -> StreamingQuery:
         """To its end, without an error."""
         query = self.start(plan, df, **more)
+        end_when_done(query)
         assert query.awaitTermination(TIMEOUT_S), "the query does not end"
         assert query.exception() is None
         return query

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql.connect.client.retries import DefaultPolicy
 from pyspark.sql.connect.session import SparkSession
 
@@ -41,7 +42,12 @@ class ConnectServer:
         self.orders = orders.Orders(home / "orders")  #: to its Python processes
         self.url = f"sc://{HOST}:{self.port}"
         daemon = {"spark.python.daemon.module": "fencepost.lab.scenarios.spark_daemon"}
-        self._conf = {**recommended("local[2]"), **quick_spark.settings(home), **daemon, **(conf or {})}
+        self._conf = {
+            **recommended("local[2]", version=pyspark.__version__),
+            **quick_spark.settings(home),
+            **daemon,
+            **(conf or {}),
+        }
         self._variables = {orders.VARIABLE: str(self.orders.directory), **(variables or {})}
         self._child = Child(home / "server.log", "the server of Spark Connect", logs_output=True)
         self._sessions: list[SparkSession] = []

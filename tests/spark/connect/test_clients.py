@@ -13,6 +13,7 @@ import pytest
 from fencepost.child import Child
 from fencepost.errors import BatchRefused
 from fencepost.spark import lag, progress
+from fencepost.spark.sessions import tells_limits
 from tests.conftest import ROOT, wait_until
 from tests.spark import numbers_job
 from tests.spark.connect.remote import failure_of
@@ -54,10 +55,11 @@ def test_a_query_whose_client_was_killed_goes_on_and_another_client_takes_its_pl
     assert found.isActive
     sums = progress(found)
     assert sums is not None and sums.records == 2 * scene.check.written
-    assert lag(found) is not None
+    assert (lag(found) is not None) == tells_limits()
 
     scene.check.write(50)
     successor = numbers_job.start(connect_server.session(), dataclasses.replace(scene.plan, is_endless=False))
+    numbers_job.end_when_done(successor)
     assert successor.awaitTermination(TIMEOUT_S)
     assert successor.exception() is None
     assert not found.isActive

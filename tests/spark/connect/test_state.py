@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from fencepost.lab.scenarios.orders import Action
 from fencepost.spark import lag, progress
+from fencepost.spark.sessions import tells_limits
 from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.state import Keyed, StatefulStep, Updated
 from tests.spark import numbers_job
@@ -57,8 +58,9 @@ def test_several_writes_and_a_stateful_step_are_one_transaction(there: Runner, s
     sums = progress(query)
     assert sums is not None and (sums.skipped, sums.dead_letters) == (1, {})
     assert sums.last is not None and sums.last.records[plan.left] > 0
-    behind = lag(query)
-    assert behind is not None and behind.total_offsets == 0
+    if tells_limits():
+        behind = lag(query)
+        assert behind is not None and behind.total_offsets == 0
 
 
 def test_the_state_of_sparks_own_survives_a_death_between_the_two_commits(there: Runner, scene: Scene) -> None:

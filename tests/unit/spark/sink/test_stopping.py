@@ -82,6 +82,20 @@ except BaseException:
     assert (status, said) == (ENDED, ["tagged", "untagged"])
 
 
+def test_a_server_before_spark_4_2_says_otherwise_that_it_started_the_process() -> None:
+    status, said = run(
+        """
+os.environ["SPARK_CONNECT_LOCAL_URL"] = "sc://localhost:15002/;user_id="
+with stopping.batch():
+    stop()
+    say("committed")
+say("unreachable")
+""",
+        is_worker=False,
+    )
+    assert (status, said) == (ENDED, ["committed"])
+
+
 def test_between_batches_the_process_ends_at_once() -> None:
     status, said = run("""
 with stopping.batch():
