@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from fencepost.errors import ConfigError
 from fencepost.spark import progress, write_stream
+from fencepost.spark.session import CHECKPOINT_FILES, recommended
 from tests.spark import numbers_job
 from tests.spark.connect.remote import Runner
 from tests.spark.connect.server import ConnectServer
@@ -99,8 +101,9 @@ def test_a_checkpoint_may_be_on_the_servers_default_file_system(
         "spark.hadoop.fs.defaultFS": "viewfs://test/",
         f"{mount}.link.{tmp_path}": disk.as_uri(),
         f"{mount}.link./tmp/hive": disk.as_uri(),
-        "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileContextBasedCheckpointFileManager",
+        CHECKPOINT_FILES: recommended("local[2]", version=pyspark.__version__)[CHECKPOINT_FILES].replace(
+            "FileSystemBased", "FileContextBased"
+        ),
         "spark.sql.warehouse.dir": (tmp_path / "warehouse").as_uri(),
     }
     if stale != "nothing":
