@@ -1,6 +1,7 @@
 """One server of Spark Connect for all tests of this directory, and a session for each of them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,3 +22,11 @@ def there(connect_server: ConnectServer) -> Iterator[Runner]:
     runner = Runner(connect_server)
     yield runner
     runner.close()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[ConnectServer]:
+    """For a test that kills it."""
+    server = ConnectServer(tmp_path / "server").start()
+    yield server
+    server.stop()

@@ -6,8 +6,6 @@ A server on the same port takes its place, and the same program is run again.
 import dataclasses
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -21,13 +19,6 @@ pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 BATCH_RECORDS = 50
 POINTS = [*(step.name for step in BatchStep), ENDTXN_SENT, WRITTEN_SOME]
-
-
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[ConnectServer]:
-    server = ConnectServer(tmp_path / "server").start()
-    yield server
-    server.stop()
 
 
 @pytest.mark.parametrize("then", ["its process wakes up", "its process dies, too"])

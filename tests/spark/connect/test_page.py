@@ -66,10 +66,11 @@ class Reader:
         wait_until(lambda: self.processed() >= count, f"{count} purchases are processed", TIMEOUT_S)
 
 
-def test_the_program_is_killed_twice_and_is_exact(start_broker: Callable[..., Ours], tmp_path: Path) -> None:
+def test_the_program_is_killed_twice_and_is_exact(
+    start_broker: Callable[..., Ours], own_server: ConnectServer, tmp_path: Path
+) -> None:
     broker = start_broker({"num.partitions": "1", "auto.create.topics.enable": "true"})
-    server = ConnectServer(tmp_path / "server").start()
-    reader = Reader(broker.bootstrap, server, tmp_path)
+    reader = Reader(broker.bootstrap, own_server, tmp_path)
     Producer({"bootstrap.servers": broker.bootstrap}).list_topics("invoices", timeout=TIMEOUT_S)
     reader.buy()
     with reader.program() as program:
@@ -80,12 +81,11 @@ def test_the_program_is_killed_twice_and_is_exact(start_broker: Callable[..., Ou
     reader.buy()
     with reader.program():
         reader.wait_until_processed(PURCHASES + 1)
-        server.kill()
-    server.start()
+        own_server.kill()
+    own_server.start()
     reader.buy()
     with reader.program():
         reader.wait_until_processed(reader.bought)
-    server.stop()
     assert sorted(map(int, read_committed(broker.bootstrap, "invoices"))) == [*range(reader.bought)]
 
 
