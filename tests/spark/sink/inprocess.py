@@ -167,7 +167,7 @@ def looking(look: Callable[[BatchStep | str], None]) -> Iterator[None]:
         return receive(self, pending, **more)
 
     steps.hook = lambda step, _batch: look(step)
-    Connection.receive = receive_and_look  # type: ignore[method-assign]
+    Connection.receive = receive_and_look  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
