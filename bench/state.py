@@ -52,6 +52,7 @@ def rates(server: Server, options: Any, report: Report) -> list[list[Any]]:
 
 def rebuild(server: Server, options: Any, report: Report) -> list[list[Any]]:
     from fencepost.client.cluster import Cluster
+    from fencepost.client.replication import NO_MODELS
     from fencepost.spark.naming import changelog_name
     from fencepost.spark.state.cache import cache_for
     from fencepost.spark.state.changelog import look
@@ -61,7 +62,7 @@ def rebuild(server: Server, options: Any, report: Report) -> list[list[Any]]:
     job("state", "fencepost", server, options, "--keys", str(options.rebuilt_keys), "--pipeline", pipeline)
     rows = []
     with Cluster(server.bootstrap) as cluster, tempfile.TemporaryDirectory(prefix="bench-state-") as home:
-        changelog = look(cluster, changelog_name(pipeline, "totals"), 1, {}, None)
+        changelog = look(cluster, changelog_name(pipeline, "totals"), 1, {}, None, NO_MODELS)
         for what in ("rebuilt", "with the cache there"):
             before = time.perf_counter()
             records = keys = 0

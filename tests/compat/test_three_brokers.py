@@ -83,9 +83,9 @@ def test_a_leader_that_dies_during_a_batch_is_replaced_and_the_batch_written_onc
 ) -> None:
     for name in ("numbers", "left", "right"):
         create(three, name)
-    names = {"source": "numbers", "left": "left", "right": "right", "pipeline": "numbers"}
     options = {**SMALL_RECORD_BATCHES, "smallBatchRecords": "0"}
-    scene = Scene(Plan(three.bootstrap, checkpoint=str(tmp_path / "checkpoint"), options=options, **names))
+    checkpoint = str(tmp_path / "checkpoint")
+    scene = Scene(Plan(three.bootstrap, "numbers", "numbers", "left", "right", checkpoint, options=options))
     scene.check.write(300)
     spark: SparkSession = quick_spark.start("tests", tmp_path / "spark")
     here, gate = InProcess(spark), Gate(BatchStep.WRITING)
