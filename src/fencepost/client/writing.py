@@ -302,8 +302,9 @@ class TransactionWriter:
             if not connection.is_usable():
                 del self._connections[address]
         for lane in self._lanes.values():
-            if lane.has_failed or lane.in_flight:
+            if lane.batches:  # also if none was sent: its leader may have moved, and take no connection any more
                 self._cluster.forget_topic(lane.where.topic)
+            if lane.has_failed or lane.in_flight:
                 lane.has_failed, lane.in_flight, lane.in_flight_max = False, 0, 1
         if self._retry is None:
             self._retry = Retry(f"writing in {self._identity}", self._cluster.settings)

@@ -1,5 +1,6 @@
 """Writing against a leader that is told what to answer, and that keeps sequences as a real one does."""
 
+import socket
 from typing import Any
 
 import pytest
@@ -133,6 +134,16 @@ def test_a_leader_that_falls_silent_is_asked_again_elsewhere(broker, cluster, le
     write(cluster, 2)
     assert leader.values == expected(2)
     assert broker.connections >= 3
+
+
+def test_a_leader_that_moved_before_anything_was_sent_is_looked_up_again(broker, cluster, leader):
+    """Its old address takes no connection."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        moved = broker.metadata()
+        moved["brokers"][0]["port"] = unused.getsockname()[1]
+    broker.queued[METADATA] = [moved]
+    write(cluster, 3)
+    assert leader.values == expected(3)
 
 
 def test_the_first_batch_goes_alone_and_then_five_are_under_way(cluster, leader):
