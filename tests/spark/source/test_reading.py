@@ -85,3 +85,20 @@ def test_a_worker_that_knew_an_older_topic_reads_the_new_one(cluster: Cluster, b
     create_again(bootstrap, name)
     fill(bootstrap, name, ["new"])
     assert values(found, planned(cluster, found)) == ["new"]
+
+
+def test_a_range_is_not_read_from_a_later_topic_of_the_same_name(cluster: Cluster, bootstrap: str, topic: Topic):
+    """Whatever this worker knew of the topic before, and although the new topic has the same offsets."""
+    name = topic(1)
+    fill(bootstrap, name, ["old"] * 4)
+    found = options(bootstrap, subscribe=name, startingOffsets="earliest")
+    ranges = planned(cluster, found)
+    assert values(found, ranges) == ["old"] * 4
+    create_again(bootstrap, name)
+    fill(bootstrap, name, ["new"] * 4)
+    for _ in range(2):  # with metadata of the old topic, and of the new one
+        with pytest.raises(OffsetsOutOfRange, match="created again|does not exist"):
+            values(found, ranges)
+    lenient = options(bootstrap, subscribe=name, startingOffsets="earliest", failOnDataLoss=False)
+    assert values(lenient, ranges) == []
+    assert values(found, planned(cluster, found)) == ["new"] * 4

@@ -145,8 +145,7 @@ def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
 
     cluster = cluster_for(patient(options.client))
     try:
-        if cluster.topic(wanted.where.topic).id != wanted.topic_id:  # this worker's metadata is older than the plan
-            cluster.forget_topic(wanted.where.topic)
+        _require_same_topic(cluster, wanted)
         yield from read_range(
             cluster,
             wanted.where,
@@ -160,3 +159,13 @@ def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
         )
     except (OffsetsOutOfRange, TopicNotFound) as error:  # a deleted or recreated topic, even with SKIP
         warn_of_loss(options, str(error))
+
+
+def _require_same_topic(cluster: Cluster, wanted: OffsetRange) -> None:
+    """Raises OffsetsOutOfRange unless the topic is the one in which the range was planned."""
+    name = wanted.where.topic
+    if cluster.topic(name).id == wanted.topic_id:
+        return  # if that is out of date, the leader refuses the id
+    cluster.forget_topic(name)  # this worker's metadata may be older than the plan
+    if cluster.topic(name).id != wanted.topic_id:
+        raise OffsetsOutOfRange(f"topic {name!r} was deleted and created again after {wanted.where} was planned")
