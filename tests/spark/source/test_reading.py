@@ -97,7 +97,7 @@ def test_a_range_is_not_read_from_a_later_topic_of_the_same_name(cluster: Cluste
     create_again(bootstrap, name)
     fill(bootstrap, name, ["new"] * 4)
     for _ in range(2):  # with metadata of the old topic, and of the new one
-        with pytest.raises(OffsetsOutOfRange, match="created again|does not exist"):
+        with pytest.raises(OffsetsOutOfRange, match=r"created again|does not exist"):
             values(found, ranges)
     lenient = options(bootstrap, subscribe=name, startingOffsets="earliest", failOnDataLoss=False)
     assert values(lenient, ranges) == []
