@@ -4,17 +4,14 @@ Only words and exit codes; `fencepost.dead_letters` does the work. Invariant: no
 PyArrow.
 """
 
-import functools
 import json
-import sys
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
-from fencepost.cli.options import cluster_options
+from fencepost.cli.on_cluster import json_option, on_cluster
 
-FAILED, LEFT = 1, 4
+LEFT = 4
 EXIT_CODES = """\b
 Exit codes:
   0  done
@@ -23,10 +20,7 @@ Exit codes:
   4  replay: some letters cannot be written again; the others were"""
 SHOWN = 10
 
-Command = Callable[..., Any]
-
 topic_argument = click.argument("topic", metavar="TOPIC")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 where_option = click.option(
     "--where",
     metavar="NAME=VALUE",
@@ -43,26 +37,7 @@ def dead_letters() -> None:
     """
 
 
-def _on_a_cluster(command: Command) -> Command:
-    """Gives the command an open `Cluster`, and turns our errors into messages and exit codes."""
-
-    @cluster_options("The cluster that has the topic.", default="localhost:9092")
-    @functools.wraps(command)
-    def run(*arguments: Any, cluster: Mapping[str, str], **more: Any) -> None:
-        from fencepost.client.cluster import Cluster
-        from fencepost.errors import ConfigError, FencepostError
-
-        try:
-            with Cluster(cluster) as opened:
-                opened.refresh([])  # a wrong address fails at once
-                sys.exit(command(*arguments, cluster=opened, **more) or 0)
-        except ConfigError as error:
-            raise click.UsageError(str(error)) from None
-        except FencepostError as error:
-            click.echo(f"Error: {error}", err=True)
-            sys.exit(FAILED)
-
-    return run
+_on_a_cluster = on_cluster("The cluster that has the topic.")
 
 
 @dead_letters.command("ls", epilog=EXIT_CODES)

@@ -3,18 +3,17 @@
 Invariant: nothing here imports Spark, numba or PyArrow: the base install is enough, and the commands start fast.
 """
 
-import functools
 import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fencepost.cli.options import EXISTING_DIRECTORY, cluster_options
+from fencepost.cli.on_cluster import FAILED, json_option, on_cluster
+from fencepost.cli.options import EXISTING_DIRECTORY
 
-FAILED, UNKNOWN, NOT_SO = 1, 3, 4
+UNKNOWN, NOT_SO = 3, 4
 EXIT_CODES = """\b
 Exit codes:
   0  done
@@ -23,9 +22,6 @@ Exit codes:
   3  there is no such pipeline
   4  lag: more than --max-records or --max-seconds; describe: the next start is refused"""
 
-Command = Callable[..., Any]
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 name_argument = click.argument("name", metavar="NAME")
 
 
@@ -38,24 +34,13 @@ def pipeline() -> None:
     """
 
 
-def _on_a_cluster(command: Command) -> Command:
-    """Gives the command an open `Cluster`, and turns our errors into messages and exit codes."""
+def _code(error: Exception) -> int:
+    from fencepost.errors import UnknownPipeline
 
-    @cluster_options("The cluster that the pipeline writes to.", default="localhost:9092")
-    @functools.wraps(command)
-    def run(*arguments: Any, cluster: Mapping[str, str], **more: Any) -> None:
-        from fencepost.client.cluster import Cluster
-        from fencepost.errors import FencepostError, UnknownPipeline
+    return UNKNOWN if isinstance(error, UnknownPipeline) else FAILED
 
-        try:
-            with Cluster(cluster) as opened:
-                opened.refresh([])  # a wrong address fails at once
-                sys.exit(command(*arguments, cluster=opened, **more) or 0)
-        except FencepostError as error:
-            click.echo(f"Error: {error}", err=True)
-            sys.exit(UNKNOWN if isinstance(error, UnknownPipeline) else FAILED)
 
-    return run
+_on_a_cluster = on_cluster("The cluster that the pipeline writes to.", _code)
 
 
 def _show(found: dict[str, Any], as_json: bool, text: Callable[[], list[str]]) -> None:
