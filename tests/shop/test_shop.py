@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from fencepost.shop import PURCHASES
+from fencepost.spark.sessions import tells_limits
 from tests.commands import await_said, fencepost, started
 from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
 
@@ -70,6 +71,7 @@ def test_a_live_stream_ends_with_ctrl_c_and_everything_processed(tmp_path: Path)
     assert "Traceback" not in said
 
 
+@pytest.mark.skipif(not tells_limits(), reason="before Spark 4.2 from_json takes other documents for purchases")
 def test_bad_purchases_become_dead_letters_and_the_rest_goes_on(tmp_path: Path, bootstrap: str, cluster: object):
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in (*BAD, *ODD_BUT_GOOD):

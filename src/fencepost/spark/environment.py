@@ -39,6 +39,8 @@ PYTHON_SETTING = "spark.pyspark.python"
 WORKER_VARIABLE = "SPARK_PYTHON_RUNTIME"
 #: Set in the process of `foreachBatch` on a server of Spark Connect, which before Spark 4.2 lacks the other one.
 CONNECT_WORKER_VARIABLE = "SPARK_CONNECT_LOCAL_URL"
+#: What a JVM tells its Python processes about their connection. Before Spark 4.2 only these tell.
+OLDER_WORKER_VARIABLES = ("SPARK_BUFFER_SIZE", "PYTHON_WORKER_FACTORY_SECRET")
 #: Set in a driver started by spark-submit: its JVM is already running.
 GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
@@ -81,7 +83,7 @@ def is_one_process(master: str) -> bool:
 
 def is_worker(environment: MutableMapping[str, str] = os.environ) -> bool:
     """Whether this process was started by Spark's JVM to run Python code."""
-    return WORKER_VARIABLE in environment or CONNECT_WORKER_VARIABLE in environment
+    return any(name in environment for name in (WORKER_VARIABLE, CONNECT_WORKER_VARIABLE, *OLDER_WORKER_VARIABLES))
 
 
 def explain(error: Exception) -> ConfigError | None:

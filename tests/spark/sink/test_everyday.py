@@ -4,6 +4,7 @@ Topics are deleted, grow and appear, brokers move, compaction takes records away
 batch at a step, do it, and look from outside at what became of the batch.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from pyspark.errors import StreamingQueryException
 
 from fencepost.client.cluster import Cluster
 from fencepost.lab.kit.servers import Ours, free_ports
@@ -21,7 +23,7 @@ from tests import logins
 from tests.conftest import BUSY_SETTINGS, grow_topic, topic_maker, unique, wait_until
 from tests.spark import numbers_job
 from tests.spark.checker import read_committed, read_records
-from tests.spark.numbers_job import Plan
+from tests.spark.numbers_job import Plan, end_when_done
 from tests.spark.scene import SMALL_RECORD_BATCHES, MakeScene, Scene
 from tests.spark.sink.inprocess import Gate, InProcess, looking
 from tests.spark.source.support import create_again, fill, load
@@ -41,6 +43,8 @@ def run_and_meanwhile(
         gate.wait_until_reached(query)
         meanwhile()
         gate.open()
+        with contextlib.suppress(StreamingQueryException):
+            end_when_done(query)
         wait_until(lambda: not query.isActive, "the query ends", 240)
     raised = query.exception()
     return None if raised is None else str(raised)

@@ -231,7 +231,9 @@ def test_a_checkpoint_of_the_sessions_setting_is_found_by_the_querys_name(
     queries: Queries, make_scene: MakeScene, somewhere: Path
 ) -> None:
     scene = make_scene(BATCH_RECORDS)
-    assert start_without_option(queries, scene.plan, scene.plan.pipeline).awaitTermination(TIMEOUT_S)
+    query = start_without_option(queries, scene.plan, scene.plan.pipeline)
+    end_when_done(query)
+    assert query.awaitTermination(TIMEOUT_S)
     scene.check.assert_complete()
     assert (somewhere / scene.plan.pipeline / "offsets").is_dir()
 
@@ -243,6 +245,7 @@ def test_without_a_checkpoint_that_it_can_find_a_batch_is_known_by_its_number(
     """Only Spark knows the directory of a query without a name."""
     scene = make_scene(BATCH_RECORDS)
     query = start_without_option(queries, scene.plan)
+    end_when_done(query)
     assert query.awaitTermination(TIMEOUT_S)
     assert scene.check.assert_whole() == BATCH_RECORDS
     assert not any(scene.check.committed().values())
