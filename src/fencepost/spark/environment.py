@@ -39,8 +39,8 @@ PYTHON_SETTING = "spark.pyspark.python"
 WORKER_VARIABLE = "SPARK_PYTHON_RUNTIME"
 #: Set in the process of `foreachBatch` on a server of Spark Connect, which before Spark 4.2 lacks the other one.
 CONNECT_WORKER_VARIABLE = "SPARK_CONNECT_LOCAL_URL"
-#: What a JVM tells its Python processes about their connection. Before Spark 4.2 only these tell.
-OLDER_WORKER_VARIABLES = ("SPARK_BUFFER_SIZE", "PYTHON_WORKER_FACTORY_SECRET")
+#: How a Python process and its JVM find each other. Before Spark 4.2 only a variable of this kind tells.
+FACTORY_PREFIX = "PYTHON_WORKER_FACTORY_"
 #: Set in a driver started by spark-submit: its JVM is already running.
 GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
@@ -83,7 +83,9 @@ def is_one_process(master: str) -> bool:
 
 def is_worker(environment: MutableMapping[str, str] = os.environ) -> bool:
     """Whether this process was started by Spark's JVM to run Python code."""
-    return any(name in environment for name in (WORKER_VARIABLE, CONNECT_WORKER_VARIABLE, *OLDER_WORKER_VARIABLES))
+    if WORKER_VARIABLE in environment or CONNECT_WORKER_VARIABLE in environment:
+        return True
+    return any(name.startswith(FACTORY_PREFIX) for name in environment)
 
 
 def explain(error: Exception) -> ConfigError | None:
