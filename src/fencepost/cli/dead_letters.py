@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from fencepost.cli.on_cluster import json_option, on_cluster
+from fencepost.cli.on_cluster import json_option, on_cluster, print_found
 
 LEFT = 4
 EXIT_CODES = """\b
@@ -56,12 +56,7 @@ def list_letters(cluster: Any, topic: str, where: tuple[str, ...], as_json: bool
     from fencepost.dead_letters import reading
 
     found = reading.count(reading.letters(cluster, topic, reading.Selection.parse(where)))
-    if as_json:
-        for group in found:
-            click.echo(json.dumps(text.group_as_dict(group)))
-    else:
-        for line in text.groups(found):
-            click.echo(line)
+    print_found(found, as_json, text.group_as_dict, text.groups)
 
 
 @dead_letters.command(epilog=EXIT_CODES)

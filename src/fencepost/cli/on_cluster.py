@@ -1,18 +1,28 @@
 """Commands that look at a cluster: they get an open `Cluster`, and our errors become messages and exit codes."""
 
 import functools
+import json
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from fencepost.cli.options import cluster_options
 
 Command = Callable[..., Any]
+T = TypeVar("T")
 
 FAILED = 1
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+
+
+def print_found(
+    found: Sequence[T], as_json: bool, as_dict: Callable[[T], Any], table: Callable[[Sequence[T]], Any]
+) -> None:
+    """Print what was found: one object a line, or a table."""
+    for line in (json.dumps(as_dict(each)) for each in found) if as_json else table(found):
+        click.echo(line)
 
 
 def on_cluster(which: str, codes: Callable[[Exception], int] | None = None) -> Callable[[Command], Command]:

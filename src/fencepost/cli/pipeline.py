@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from fencepost.cli.on_cluster import FAILED, json_option, on_cluster
+from fencepost.cli.on_cluster import FAILED, json_option, on_cluster, print_found
 from fencepost.cli.options import EXISTING_DIRECTORY
 
 UNKNOWN, NOT_SO = 3, 4
@@ -57,12 +57,7 @@ def list_pipelines(cluster: Any, as_json: bool) -> None:
     from fencepost.operate import overview
 
     found = overview.all_of(cluster)
-    if as_json:
-        for each in found:
-            click.echo(json.dumps(text.overview_as_dict(each)))
-    else:
-        for line in text.overview_table(found):
-            click.echo(line)
+    print_found(found, as_json, text.overview_as_dict, text.overview_table)
 
 
 @pipeline.command(epilog=EXIT_CODES)

@@ -156,6 +156,31 @@ class SparkFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrowFiles:
+    """On a file system that Arrow can open, such as an object store. For a process without a session."""
+
+    system: Any  #: a `pyarrow.fs.FileSystem`
+    root: str
+
+    def read(self, name: str) -> str | None:
+        if not self.has(name):
+            return None
+        with self.system.open_input_stream(f"{self.root}/{name}") as stream:
+            return bytes(stream.read()).decode()
+
+    def has(self, name: str) -> bool:
+        from pyarrow.fs import FileType  # type: ignore[import-untyped]
+
+        return bool(self.system.get_file_info(f"{self.root}/{name}").type != FileType.NotFound)
+
+    def names(self, directory: str) -> list[str]:
+        from pyarrow.fs import FileSelector
+
+        found = self.system.get_file_info(FileSelector(f"{self.root}/{directory}", allow_not_found=True))
+        return [str(info.base_name) for info in found]
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     files: CheckpointFiles
 

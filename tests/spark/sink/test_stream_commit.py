@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from fencepost.errors import BatchRefused, Fenced, FencepostError
+from fencepost.spark.checkpoint import ArrowFiles
 from fencepost.spark.sink import steps
 from fencepost.spark.sink.encoded import SentBlob
-from fencepost.spark.sink.logged import ArrowFiles, find_query, open_checkpoint, read_batch
+from fencepost.spark.sink.logged import find_query, open_checkpoint, read_batch
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.sink.stream_commit import commit_batch

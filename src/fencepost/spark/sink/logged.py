@@ -8,10 +8,9 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fencepost.errors import InvariantBroken
-from fencepost.spark.checkpoint import Checkpoint, LocalFiles, local_path
+from fencepost.spark.checkpoint import ArrowFiles, Checkpoint, LocalFiles, local_path
 from fencepost.spark.sink import microbatch
 from fencepost.spark.sink.inherited import SourceSaid
 from fencepost.spark.sink.microbatch import MicroBatch
@@ -81,28 +80,3 @@ def open_checkpoint(root: str) -> Checkpoint | None:
         logger.warning("the offsets of the query are not committed: cannot open its checkpoint %s: %s", root, error)
         return None
     return Checkpoint(ArrowFiles(system, inside.rstrip("/")))
-
-
-@dataclass(frozen=True, slots=True)
-class ArrowFiles:
-    """A checkpoint's files on a file system that Arrow can open, such as an object store."""
-
-    system: Any  #: a `pyarrow.fs.FileSystem`
-    root: str
-
-    def read(self, name: str) -> str | None:
-        if not self.has(name):
-            return None
-        with self.system.open_input_stream(f"{self.root}/{name}") as stream:
-            return bytes(stream.read()).decode()
-
-    def has(self, name: str) -> bool:
-        from pyarrow.fs import FileType
-
-        return bool(self.system.get_file_info(f"{self.root}/{name}").type != FileType.NotFound)
-
-    def names(self, directory: str) -> list[str]:
-        from pyarrow.fs import FileSelector
-
-        found = self.system.get_file_info(FileSelector(f"{self.root}/{directory}", allow_not_found=True))
-        return [str(info.base_name) for info in found]

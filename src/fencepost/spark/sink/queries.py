@@ -89,22 +89,22 @@ def calling(df: "DataFrame", noted: Noted) -> RunningQuery:
     query_id = session.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
     if not query_id:
         raise ConfigError(OUTSIDE)
-    found = find(session, query_id, noted)
+    found = find(session, query_id)
     if found is None:
         raise ConfigError(f"query {query_id} is not running in this Spark session")
     return found
 
 
-def find(session: "SparkSession", query_id: str, noted: Noted | None = None) -> RunningQuery | None:
-    """The query of this id, whichever session of this Spark runs it. It may be about to stop."""
-    noted = noted or Noted()
-    if is_connect(session):
-        return _ConnectQuery.find(session, query_id, noted)
+def find(session: "SparkSession", query_id: str) -> RunningQuery | None:
+    """The query of this id in a classic session, whichever session of this Spark runs it. It may be about to stop."""
     query = _in_jvm(session, query_id)
     return None if query is None else _ClassicQuery(session, query_id, query)
 
 
 def is_active(session: "SparkSession", query_id: str) -> bool:
+    """Whether a query of this id runs, in either kind of session."""
+    if is_connect(session):
+        return _is_active_on_server(session.streams.get(query_id))
     found = find(session, query_id)
     return found is not None and found.is_active()
 
@@ -176,25 +176,12 @@ class _ConnectQuery:
             f"checkpointLocation of the query, as an absolute path or an address. Otherwise {OUTSIDE}"
         )
 
-    @classmethod
-    def find(cls, session: Any, query_id: str, noted: Noted) -> "_ConnectQuery | None":
-        query = session.streams.get(query_id)
-        if query is None:
-            return None
-        root = noted.checkpoint or ""
-        return cls(query, noted, Checkpoint(SparkFiles(root, session)))
-
     @property
     def checkpoint(self) -> Checkpoint:
         return self._checkpoint
 
     def is_active(self) -> bool:
-        from pyspark.errors import PySparkException
-
-        try:
-            return bool(self._query.isActive)
-        except PySparkException:
-            return False  # the server is going away
+        return _is_active_on_server(self._query)
 
     def keeps_state(self) -> bool | None:
         # The plan's text may be cut (spark.sql.maxPlanStringLength), so the checkpoint is asked as well.
@@ -205,6 +192,15 @@ class _ConnectQuery:
 
     def batches_told(self) -> list[int]:
         return [int(progress.batchId) for progress in self._query.recentProgress]
+
+
+def _is_active_on_server(query: Any) -> bool:
+    from pyspark.errors import PySparkException
+
+    try:
+        return query is not None and bool(query.isActive)
+    except PySparkException:
+        return False  # the server is going away
 
 
 def _candidates(session: Any, root: str) -> list[Checkpoint]:
