@@ -22,8 +22,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": {"errors", "clock", "setting", "wire", "security", "log", "coordinator"},
     "security": {"errors", "wire"},
     "client": {"errors", "clock", "wire", "security"},
+    "formats": {"errors", "client"},
     "dead_letters": {"errors", "wire", "client"},
-    "spark": {"errors", "clock", "wire", "security", "client", "dead_letters"},
+    "spark": {"errors", "clock", "wire", "security", "client", "formats", "dead_letters"},
     # For people with the base install: of Spark's half only what needs no extra.
     "operate": {"errors", "wire", "client", "spark"},
     "shop": {"errors", "clock", "wire", "security", "client", "spark", "embedded"},

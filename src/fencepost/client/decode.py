@@ -83,7 +83,7 @@ class Decoder:
         include_headers: bool = False,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
     ) -> None:
-        self._kernels: Any = jit.load("decode_kernels")
+        self._kernels: Any = jit.load("client.decode_kernels")
         self._where = where
         self._end = end
         self._include_headers = include_headers

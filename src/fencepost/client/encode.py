@@ -117,7 +117,7 @@ class Encoder:
             raise ConfigError(
                 f"an encoder needs topics with partitions, and batches of {MIN_TARGET_BYTES} bytes or more"
             )
-        self._kernels: Any = jit.load("encode_kernels")
+        self._kernels: Any = jit.load("client.encode_kernels")
         self._topics = dict(topics)
         self._topic = next(iter(topics)) if topic is None and len(topics) == 1 else topic
         self._ignores_column = topic is not None

@@ -1,6 +1,6 @@
 """Machine code for the loops over records: numba compiles it at first use and caches it on disk.
 
-The kernels are in `encode_kernels` and `decode_kernels`. No module imports them at the top: importing numba takes half
+The kernels are in modules named `*_kernels`. No module imports them at the top: importing numba takes half
 a second, and compiling a kernel takes some seconds, once per machine. `load` logs if it took long. If no cache
 directory is writable (`NUMBA_CACHE_DIR` names one), every process compiles again.
 """
@@ -28,10 +28,10 @@ OPTIONS = {"nogil": True, "_nrt": False}
 
 @functools.cache
 def load(name: str) -> ModuleType:
-    """The module of kernels `fencepost.client.NAME`, ready to run."""
+    """The module of kernels `fencepost.NAME`, ready to run."""
     before = time.monotonic()
     try:
-        module = importlib.import_module(f"fencepost.client.{name}")
+        module = importlib.import_module(f"fencepost.{name}")
     except ImportError as error:
         raise KernelsUnavailable(
             f"Arrow columns need numba, NumPy and PyArrow ({error}): pip install 'fencepost[client]'"

@@ -31,7 +31,7 @@ sys.modules["numba"] = None
 from fencepost.client import jit
 from fencepost.errors import KernelsUnavailable
 try:
-    jit.load("decode_kernels")
+    jit.load("client.decode_kernels")
 except KernelsUnavailable as error:
     print(error)
 """
@@ -62,4 +62,4 @@ def test_other_failures_of_the_compiler_are_not_hidden(monkeypatch: pytest.Monke
 
 
 def test_kernels_are_loaded_once():
-    assert jit.load("encode_kernels") is jit.load("encode_kernels")
+    assert jit.load("client.encode_kernels") is jit.load("client.encode_kernels")
