@@ -13,7 +13,7 @@ ARGS   ?=
 LOCKED := $(VENV)/.locked
 READY  := $(VENV)/.ready
 KAFKA  := .cache/kafka/lib
-SPARK_KAFKA := .cache/spark-kafka/lib
+SPARK_KAFKA := .cache/spark-kafka$(CONNECTOR:%=-%)/lib
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test fast lint format check fuzz shop chaos kafka spark-kafka spark-versions queries query-fuzz compat bench lock clean
@@ -77,12 +77,12 @@ $(KAFKA)/.fetched: tools/kafka/pom.xml
 	mvn --batch-mode --quiet -f tools/kafka/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(KAFKA) -DincludeScope=runtime
 	@touch $@
 
-spark-kafka: $(SPARK_KAFKA)/.fetched ## fetch Spark's own Kafka connector from Maven into .cache/spark-kafka
+spark-kafka: $(SPARK_KAFKA)/.fetched ## fetch Spark's own Kafka connector from Maven into .cache/spark-kafka (CONNECTOR=4.1.1: for that Spark)
 
 $(SPARK_KAFKA)/.fetched: tools/spark/pom.xml
 	@command -v mvn >/dev/null || { echo "Maven (mvn) is needed to fetch Spark's connector" >&2; exit 1; }
 	rm -rf $(SPARK_KAFKA)
-	mvn --batch-mode --quiet -f tools/spark/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA) -DincludeScope=runtime
+	mvn --batch-mode --quiet -f tools/spark/pom.xml $(CONNECTOR:%=-Dspark.version=%) dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(SPARK_KAFKA) -DincludeScope=runtime
 	@touch $@
 
 queries: setup ## all kinds of queries, killed and restarted, compared with the same query as a batch (20 minutes)

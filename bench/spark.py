@@ -15,6 +15,7 @@ import json
 import subprocess
 import sys
 import uuid
+from importlib.metadata import version
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
@@ -22,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.clients import streams
 from bench.clients.perf import ToolFailed
-from bench.harness import brokers
+from bench.harness import brokers, java
 from bench.harness import options as shared
 from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, ratio, spread
@@ -83,6 +84,9 @@ def job(name: str, system: str, server: Server, options: Any, *more: str) -> dic
 def pipelines(server: Server, options: Any, report: Report) -> list[list[Any]]:
     rates: dict[str, list[float]] = {}
     systems: list[str | int] = ["fencepost", "spark", *COMMIT_MS]
+    if missing := java.connector_missing():
+        systems.remove("spark")
+        report.notes.append(f"Spark's own source and sink are left out: {missing}")
     for _, system in itertools.product(range(options.repetitions), systems):
         if isinstance(system, int):
             topics = ("purchases", f"invoices-{uuid.uuid4().hex[:6]}", f"shipments-{uuid.uuid4().hex[:6]}")
@@ -169,6 +173,7 @@ def main() -> None:
     parser.set_defaults(brokers=["kafka", "fencepost"], repetitions=1)
     options = shared.parse(parser)
     report = Report("spark", "Spark", environment())
+    report.notes.append(f"Spark {version('pyspark')}")
     report.notes.append(f"{options.records} purchases, {options.partitions} partitions, {options.cores} cores")
     rows: dict[str, list[list[Any]]] = {part: [] for part in PARTS}
     for kind in options.brokers:

@@ -21,7 +21,7 @@ def rows_of(purchases: Any, keys: int) -> Any:
     )
 
 
-def start_ours(purchases: Any, options: argparse.Namespace) -> Any:
+def start_ours(purchases: Any, options: argparse.Namespace, trigger: dict[str, Any]) -> Any:
     from fencepost.spark import write_stream
     from fencepost.spark.state import Keyed, StatefulStep, Updated
 
@@ -51,7 +51,7 @@ def start_ours(purchases: Any, options: argparse.Namespace) -> Any:
         pipeline=options.pipeline or f"bench-{uuid.uuid4().hex[:8]}",
         checkpoint=tempfile.mkdtemp(prefix="bench-checkpoint-"),
         transform=lambda batch, state: state.update(rows_of(batch, options.keys).drop("timestamp"), step),
-        trigger={"availableNow": True},
+        trigger=trigger,
         options={**options.config, "stateDirectory": tempfile.mkdtemp(prefix="bench-state-")},
     )
 
