@@ -178,7 +178,7 @@ def main() -> None:
     if options.only != "codecs":
         with arena(options.brokers, Flush.NEVER.settings) as where:
             measure_reading(where, report, options)
-    report.publish(as_json=options.json, save=options.save)
+    report.publish(options)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def main() -> None:
             row(protocol, results, "per_second", f"a second, {THREADS} at a time"),
         ]
     report.table("A new connection", ["protocol", "measure", "fencepost", "kafka", "ratio"], rows)
-    report.publish(as_json=options.json, save=options.save)
+    report.publish(options)
 
 
 if __name__ == "__main__":

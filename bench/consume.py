@@ -68,7 +68,7 @@ def main() -> None:
                 labels = {"client": client, "partitions": partitions}
                 report.raw += [o.raw(broker=kind, **labels) for kind, each in results.items() for o in each]
     report.table("Throughput and what it costs the broker", COLUMNS, rows)
-    report.publish(as_json=options.json, save=options.save)
+    report.publish(options)
 
 
 if __name__ == "__main__":

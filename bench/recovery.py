@@ -116,7 +116,7 @@ def main() -> None:
         rows.append([LABELS[name], *shown, ratio(middles.get("fencepost"), middles.get("kafka"))])
         report.raw += [{"measure": name, "broker": kind, "values": each} for kind, each in values.items()]
     report.table("Killed, started, stopped, started", ["measure", "fencepost", "kafka", "ratio"], rows)
-    report.publish(as_json=options.json, save=options.save)
+    report.publish(options)
 
 
 if __name__ == "__main__":

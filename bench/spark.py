@@ -2,110 +2,68 @@
 
     python -m bench.spark                          everything, on Apache Kafka and then on our broker
     python -m bench.spark --parts pipeline --brokers kafka
+    python -m bench.spark --parts pipeline --systems fencepost streams-1000 --repetitions 3
     python -m bench.spark --parts small read memory
     python -m bench.spark --parts secured          our source and sink over SASL_SSL beside plaintext
+    python -m bench.spark --write                  puts tables and plots into docs/benchmarks.md
 
-Ours writes each batch in one transaction. Spark's own sink writes at least once, so it does less. Kafka Streams runs
-with exactly_once_v2 at two commit intervals. All have the same partitions and cores, and read and write the same.
-Rates are of purchases a second, warm: the first batches, or the first third, are not counted.
+The pipeline is a race. All read the same purchases, one in a thousand of them bad, check them by the shop's rules, and
+write invoices, shipments and dead letters. Afterwards all records are read and compared: keys, values and headers must
+be byte for byte what they should be, or the bench fails. Ours writes each batch in one transaction. Kafka Streams runs
+with exactly_once_v2 at two commit intervals. Spark's own sink writes at least once, so it does less.
+
+One clock times them all, from outside: ten times a second it asks the broker up to where the outputs are visible to a
+`read_committed` reader. It starts when the first third of the purchases is visible, so everybody is warmed up by the
+same volume, and stops when all are. CPU seconds are those of the processes over the same time, from /proc. "2nd half /
+1st" is the rate of the second half of that time to the first: near 1, or somebody was not warm yet.
 """
 
 import itertools
-import json
-import subprocess
-import sys
-import uuid
 from importlib.metadata import version
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
-
-from bench.clients import streams
-from bench.clients.perf import ToolFailed
-from bench.harness import brokers, java
+from bench.harness import brokers
 from bench.harness import options as shared
 from bench.harness.brokers import Flush, Server
 from bench.harness.report import Report, environment, median, ratio, spread
+from bench.race import run as races
+from bench.race.contests import ShopContest
+from bench.race.input import create, fill
+from bench.race.run import Run
+from bench.race.systems import SHOP, SparkJob
 from fencepost.security.names import Protocol
+from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 
 PARTS = ("pipeline", "read", "small", "memory", "secured")
 #: Records in a micro-batch, to see what a task needs for them.
 MEMORY_BATCHES = (50_000, 200_000, 800_000)
-COMMIT_MS = (100, 1000)
-ROWS_PER_TRANSACTION = 100_000
-
-
-def fill(server: Server, topic: str, records: int) -> None:
-    """Purchases of the shop's, in transactions as the shop writes them."""
-    from fencepost.client.cluster import Cluster
-    from fencepost.client.encode import Encoder
-    from fencepost.client.shapes import TopicShape
-    from fencepost.client.transaction import SharedTransaction
-    from fencepost.client.writing import TransactionWriter
-    from fencepost.shop.purchases import purchase_rows
-    from fencepost.wire.terms import TopicPartition
-
-    with Cluster(server.client_config("java")) as cluster:
-        transaction = SharedTransaction(cluster, f"fill-{topic}")
-        transaction.init()
-        encoder = Encoder({topic: TopicShape(len(cluster.topic(topic).partitions))})
-        for first in range(0, records, ROWS_PER_TRANSACTION):
-            count = min(ROWS_PER_TRANSACTION, records - first)
-            with TransactionWriter(cluster, transaction.begin()) as writer:
-                for blob in encoder.encode(purchase_rows(1, first, count)):
-                    writer.write(TopicPartition(blob.topic, blob.partition), blob.data)
-            transaction.commit()
-
-
-def create(server: Server, topics: tuple[str, ...], partitions: int) -> None:
-    admin = AdminClient({**server.client_config("confluent"), "log_level": 0})
-    for made in admin.create_topics([NewTopic(name, partitions, 1) for name in topics]).values():
-        made.result(30)
+OURS, SPARKS = SparkJob("Spark with fencepost", "fencepost"), SparkJob("Spark's own (at least once)", "spark")
 
 
 def prepare(server: Server, options: Any) -> None:
-    create(server, ("purchases", "invoices", "shipments", "purchases.dead"), options.partitions)
-    fill(server, "purchases", options.records)
+    create(server, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS), options.partitions)
+    fill(server, PURCHASES, options.records)
 
 
-def job(name: str, system: str, server: Server, options: Any, *more: str) -> dict[str, Any]:
-    words = ["--system", system, "--config", str(brokers.client_file(server, "spark"))]
-    words += ["--records", str(options.records)]
-    words += ["--batch", str(options.batch), "--cores", str(options.cores), *more]
-    command = [sys.executable, "-m", "bench.clients.spark_job", name, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    if done.returncode != 0:
-        raise ToolFailed(f"Spark ({system}, {name}):\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def how(options: Any) -> Run:
+    return Run(options.batch, options.cores, options.partitions, options.warm_up)
+
+
+def job(name: str, system: SparkJob, server: Server, options: Any, *more: str) -> dict[str, Any]:
+    return races.answer_of(server, name, system, how(options), "--records", str(options.records), *more)
 
 
 def pipelines(server: Server, options: Any, report: Report) -> list[list[Any]]:
-    rates: dict[str, list[float]] = {}
-    systems: list[str | int] = ["fencepost", "spark", *COMMIT_MS]
-    if missing := java.connector_missing():
-        systems.remove("spark")
-        report.notes.append(f"Spark's own source and sink are left out: {missing}")
-    for _, system in itertools.product(range(options.repetitions), systems):
-        if isinstance(system, int):
-            topics = ("purchases", f"invoices-{uuid.uuid4().hex[:6]}", f"shipments-{uuid.uuid4().hex[:6]}")
-            create(server, topics[1:], options.partitions)
-            name = f"Kafka Streams, commits every {system} ms"
-            rate = streams.shop_rate(server, topics, options.partitions, options.records, system, options.cores)
-        else:
-            name = "Spark with fencepost" if system == "fencepost" else "Spark's own (at least once)"
-            rate = job("pipeline", system, server, options)["records_per_s"]
-        rates.setdefault(name, []).append(rate)
-        report.raw.append({"part": "pipeline", "broker": server.name, "system": name, "records_per_s": rate})
-    ours = median(rates["Spark with fencepost"])
-    return [[server.name, name, spread(found), ratio(ours, median(found))] for name, found in rates.items()]
+    systems = races.available(SHOP, options.systems, report)
+    found = races.race(server, ShopContest(server), systems, how(options), options.repetitions)
+    report.raw += races.raw(server, found, part="pipeline")
+    return races.rows(server, systems, found)
 
 
 def reads(server: Server, options: Any, report: Report) -> list[list[Any]]:
     rates: dict[str, list[float]] = {}
-    for _, system in itertools.product(range(options.repetitions), ("fencepost", "spark")):
-        rates.setdefault(system, []).append(job("read", system, server, options)["records_per_s"])
+    for _, system in itertools.product(range(options.repetitions), (OURS, SPARKS)):
+        rates.setdefault(system.system, []).append(job("read", system, server, options)["records_per_s"])
     report.raw += [
         {"part": "read", "broker": server.name, "system": key, "values": each} for key, each in rates.items()
     ]
@@ -119,9 +77,9 @@ def small(server: Server, options: Any, report: Report) -> list[list[Any]]:
         (settings, name, [job("small", system, server, options, *more, *plain) for _ in range(options.repetitions)])
         for settings, plain in (("Spark's", ("--plain",)), ("ours", ()))
         for name, system, more in (
-            ("nothing is done", "fencepost", ("--empty",)),
-            ("Spark with fencepost", "fencepost", ()),
-            ("Spark's own (at least once)", "spark", ()),
+            ("nothing is done", OURS, ("--empty",)),
+            (OURS.title, OURS, ()),
+            (SPARKS.title, SPARKS, ()),
         )
     ]
     report.raw += [
@@ -140,7 +98,7 @@ def small(server: Server, options: Any, report: Report) -> list[list[Any]]:
 def memory(server: Server, options: Any, report: Report) -> list[list[Any]]:
     rows = []
     for batch in MEMORY_BATCHES:
-        peak_bytes = job("pipeline", "fencepost", server, options, "--batch", str(batch))["worker_peak_bytes"]
+        peak_bytes = job("pipeline", OURS, server, options, "--batch", str(batch))["worker_peak_bytes"]
         report.raw.append({"part": "memory", "broker": server.name, "batch": batch, "worker_peak_bytes": peak_bytes})
         rows.append([server.name, f"{batch:,}", round(peak_bytes / 1e6)])
     return rows
@@ -156,7 +114,7 @@ def secured(server: Server, options: Any, report: Report) -> list[list[Any]]:
             for _, (label, each) in itertools.product(
                 range(options.repetitions), (("PLAINTEXT", server), ("SASL_SSL", other))
             ):
-                rates.setdefault(label, []).append(job(name, "fencepost", each, options)["records_per_s"])
+                rates.setdefault(label, []).append(job(name, OURS, each, options)["records_per_s"])
             report.raw.append({"part": "secured", "broker": server.name, "job": name, **rates})
             plain, with_tls = rates["PLAINTEXT"], rates["SASL_SSL"]
             rows.append([server.name, name, spread(plain), spread(with_tls), ratio(median(with_tls), median(plain))])
@@ -168,13 +126,12 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--records", type=int, default=1_600_000)
     parser.add_argument("--batch", type=int, default=200_000, help="records in a micro-batch")
-    parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--cores", type=int, default=2)
+    races.add_options(parser, SHOP)
     parser.set_defaults(brokers=["kafka", "fencepost"], repetitions=1)
     options = shared.parse(parser)
     report = Report("spark", "Spark", environment())
     report.notes.append(f"Spark {version('pyspark')}")
-    report.notes.append(f"{options.records} purchases, {options.partitions} partitions, {options.cores} cores")
+    report.notes.append(races.described(options))
     rows: dict[str, list[list[Any]]] = {part: [] for part in PARTS}
     for kind in options.brokers:
         with brokers.running(kind, Flush.NEVER.settings) as server:
@@ -184,19 +141,23 @@ def main() -> None:
                     rows[part] += measure(server, options, report)
     if rows["pipeline"]:
         report.table(
-            "purchases → invoices + shipments", ["broker", "system", "purchases/s", "ours is"], rows["pipeline"]
+            "purchases → invoices, shipments and dead letters",
+            races.COLUMNS,
+            rows["pipeline"],
+            section="shop",
+            plots=races.plots("shop", "The shop", rows["pipeline"]),
         )
     if rows["read"]:
         report.table("Reading alone", ["broker", "fencepost records/s", "Spark's own records/s", "ratio"], rows["read"])
     if rows["small"]:
         columns = ["broker", "settings", "100 records a batch", "trigger, ms", "visible after, ms"]
         columns.append("to a trigger of Spark's that does nothing")
-        report.table("Small batches", columns, rows["small"])
+        report.table("Small batches", columns, rows["small"], section="small-batches")
     if rows["memory"]:
         report.table("Memory", ["broker", "records in a batch", "largest Python worker, MB"], rows["memory"])
     if rows["secured"]:
         report.table("Secured", ["broker", "", "PLAINTEXT records/s", "SASL_SSL records/s", "ratio"], rows["secured"])
-    report.publish(as_json=options.json, save=options.save)
+    report.publish(options)
 
 
 if __name__ == "__main__":

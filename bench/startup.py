@@ -60,7 +60,7 @@ def main() -> None:
                 {"what": what, "measure": name, "broker": kind, "values": each} for kind, each in values.items()
             ]
     report.table("From the command to the first answer", ["", "measure", "fencepost", "kafka", "ratio"], rows)
-    report.publish(as_json=options.json, save=options.save)
+    report.publish(options)
 
 
 if __name__ == "__main__":

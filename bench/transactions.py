@@ -129,7 +129,7 @@ def main() -> None:
         columns = ["disk", "client", "records in it"]
         columns += [f"{kind} {what} ms" for kind in ("fencepost", "kafka") for what in ("p50", "p95")]
         report.table("How long a commit takes", columns, latency)
-    report.publish(as_json=options.json, save=options.save)
+    report.publish(options)
 
 
 if __name__ == "__main__":

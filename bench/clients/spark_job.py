@@ -1,4 +1,4 @@
-"""One Spark job in a process of its own, timed by Spark's own progress; the answer is a line of JSON.
+"""One Spark job in a process of its own; the answer is a line of JSON with Spark's own account of its batches.
 
     python -m bench.clients.spark_job pipeline --system fencepost --config FILE --records 1000000 ...
 
@@ -84,7 +84,7 @@ def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     from fencepost.shop.pipeline import shop
 
     spark = spark_session(options)
-    purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch))
+    purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch), includeHeaders="true")
     query = start(shop(purchases), options)
     wait(query, options)
     return {**rate_of(query, options), "worker_peak_bytes": worker_peak_bytes()}
@@ -159,7 +159,7 @@ def state(options: argparse.Namespace) -> dict[str, Any]:
     if options.system == "fencepost":
         query = totals.start_ours(source(spark, options, **more), options, everything(options))
     else:
-        query = totals.start_sparks(source(spark, options, **more), options, by_key=options.by_key)
+        query = totals.start_sparks(source(spark, options, **more), options)
     wait(query, options)
     return rate_of(query, options)
 
@@ -208,6 +208,7 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="Spark with its own settings instead of ours")
     parser.add_argument("--keys", type=int, default=43_000)
     parser.add_argument("--pipeline", default="", help="its name, where the state is looked at later")
+    parser.add_argument("--rocksdb", action="store_true", help="Spark's state in RocksDB instead of its default store")
     parser.add_argument("--by-key", action="store_true", help="transformWithState instead of the built-in aggregation")
     options = parser.parse_args()
     jobs = {"pipeline": pipeline, "read": read, "small": small, "state": state}

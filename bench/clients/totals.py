@@ -12,12 +12,17 @@ import pyarrow as pa  # type: ignore[import-untyped]
 TOPIC = "totals"
 
 
+#: A purchase counts if it has these, in order. Sums of cents are exact, in whatever order they are made.
+COUNTS = "purchase.purchaseId >= 0 AND purchase.totalPrice BETWEEN 0 AND 1000000000"
+
+
 def rows_of(purchases: Any, keys: int) -> Any:
     parsed = purchases.selectExpr(
-        "from_json(CAST(value AS STRING), 'purchaseId LONG, totalPrice DOUBLE') AS purchase", "timestamp"
-    )
+        "from_json(CAST(value AS STRING), 'purchaseId LONG, totalPrice DOUBLE') AS purchase"
+    ).where(COUNTS)
     return parsed.selectExpr(
-        f"CAST(purchase.purchaseId % {keys} AS STRING) AS user", "purchase.totalPrice AS price", "timestamp"
+        f"CAST(purchase.purchaseId % {keys} AS STRING) AS user",
+        "CAST(round(purchase.totalPrice * 100) AS LONG) AS cents",
     )
 
 
@@ -28,11 +33,11 @@ def start_ours(purchases: Any, options: argparse.Namespace, trigger: dict[str, A
     def add_up(given: Keyed) -> Updated:
         count = len(given.keys)
         bought = np.bincount(given.index, minlength=count)
-        spent = np.bincount(given.index, weights=given.rows.column("price").to_numpy(), minlength=count)
+        spent = np.bincount(given.index, weights=given.rows.column("cents").to_numpy(), minlength=count)
         state = pa.table(
             {
                 "purchases": given.old.column("purchases").fill_null(0).to_numpy() + bought,
-                "amount": given.old.column("amount").fill_null(0.0).to_numpy() + spent,
+                "cents": given.old.column("cents").fill_null(0).to_numpy() + spent.astype(np.int64),
             }
         )
         return Updated(state, state.add_column(0, "user", given.keys.column("user")))
@@ -40,9 +45,9 @@ def start_ours(purchases: Any, options: argparse.Namespace, trigger: dict[str, A
     step = StatefulStep(
         name="totals",
         keys=("user",),
-        state="purchases long, amount double",
+        state="purchases long, cents long",
         update=add_up,
-        output="user string, purchases long, amount double",
+        output="user string, purchases long, cents long",
         topic=TOPIC,
         partitions=options.cores,
     )
@@ -50,26 +55,27 @@ def start_ours(purchases: Any, options: argparse.Namespace, trigger: dict[str, A
         purchases,
         pipeline=options.pipeline or f"bench-{uuid.uuid4().hex[:8]}",
         checkpoint=tempfile.mkdtemp(prefix="bench-checkpoint-"),
-        transform=lambda batch, state: state.update(rows_of(batch, options.keys).drop("timestamp"), step),
+        transform=lambda batch, state: state.update(rows_of(batch, options.keys), step),
         trigger=trigger,
         options={**options.config, "stateDirectory": tempfile.mkdtemp(prefix="bench-state-")},
     )
 
 
-def start_sparks(purchases: Any, options: argparse.Namespace, *, by_key: bool) -> Any:
+def start_sparks(purchases: Any, options: argparse.Namespace) -> Any:
     from pyspark.sql import functions as sql
 
     rows = rows_of(purchases, options.keys)
-    if by_key:
+    if options.rocksdb:
         rows.sparkSession.conf.set(
             "spark.sql.streaming.stateStore.providerClass",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
+    if options.by_key:
         totals = rows.groupBy("user").transformWithState(
-            _processor(), "user string, purchases long, amount double", "Update", "None"
+            _processor(), "user string, purchases long, cents long", "Update", "None"
         )
     else:
-        totals = rows.groupBy("user").agg(sql.count("*").alias("purchases"), sql.sum("price").alias("amount"))
+        totals = rows.groupBy("user").agg(sql.count("*").alias("purchases"), sql.sum("cents").alias("cents"))
     records = totals.select(sql.col("user").alias("key"), sql.to_json(sql.struct("*")).alias("value"))
     return (
         records.writeStream.format("kafka")
@@ -88,14 +94,14 @@ def _processor() -> Any:
 
     class Totals(StatefulProcessor):
         def init(self, handle: Any) -> None:
-            self._state = handle.getValueState("totals", "purchases long, amount double")
+            self._state = handle.getValueState("totals", "purchases long, cents long")
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timers: Any) -> Iterator[Any]:  # noqa: N802
-            before = self._state.get() or (0, 0.0)
-            prices = [row.price for row in rows]
-            after = (before[0] + len(prices), before[1] + sum(prices))
+            before = self._state.get() or (0, 0)
+            cents = [row.cents for row in rows]
+            after = (before[0] + len(cents), before[1] + sum(cents))
             self._state.update(after)
-            yield Row(user=key[0], purchases=after[0], amount=after[1])
+            yield Row(user=key[0], purchases=after[0], cents=after[1])
 
         def close(self) -> None:
             pass

@@ -28,6 +28,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="one small run of each: an impression, not a measurement")
     made.add_argument("--json", action="store_true", help="print JSON, raw numbers included, instead of tables")
     made.add_argument("--save", action="store_true", help="append the tables to bench/results/")
+    made.add_argument("--write", action="store_true", help="put tables and plots into docs/benchmarks.md")
     return made
 
 

@@ -1,6 +1,8 @@
-"""What a process costs, as the kernel counts it: CPU seconds of all its threads and children, resident memory."""
+"""What processes cost, as the kernel counts it: CPU seconds of all threads and children, resident memory."""
 
 import os
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +10,8 @@ from fencepost.processes import tree
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+JVM, PYTHON = "JVM", "Python"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +25,78 @@ class Usage:
         return self.user_s + self.system_s
 
 
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The fields of `/proc/PID/stat` that count, in clock ticks and pages."""
+
+    name: str
+    user: int
+    system: int
+    children_user: int  #: of those that have ended and been waited for
+    children_system: int
+    rss: int
+
+    @classmethod
+    def parse(cls, line: str) -> "Stat":
+        # The name in parentheses may hold blanks: count from behind it. Field 3 (state) is words[0].
+        words = line[line.rindex(")") + 2 :].split()
+        name = line[line.index("(") + 1 : line.rindex(")")]
+        return cls(name, *(int(words[index]) for index in (11, 12, 13, 14, 21)))
+
+    @classmethod
+    def of(cls, pid: int) -> "Stat | None":
+        try:
+            return cls.parse(Path(f"/proc/{pid}/stat").read_text())
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+
+
 def usage(pid: int) -> Usage:
     """Of the process and of its descendants, those that have ended and been waited for included."""
-    user = system = rss = 0
-    for each in tree(pid):
-        try:
-            stat = Path(f"/proc/{each}/stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        # The name in parentheses may hold blanks: count from behind it. Field 3 (state) is words[0].
-        words = stat[stat.rindex(")") + 2 :].split()
-        user += int(words[11]) + int(words[13])
-        system += int(words[12]) + int(words[14])
-        rss += int(words[21])
+    found = [stat for stat in map(Stat.of, tree(pid)) if stat is not None]
+    user = sum(stat.user + stat.children_user for stat in found)
+    system = sum(stat.system + stat.children_system for stat in found)
+    rss = sum(stat.rss for stat in found)
     return Usage(user / TICKS_PER_SECOND, system / TICKS_PER_SECOND, rss * PAGE_BYTES)
+
+
+def cpu_by_kind(owner: str, stats: list[Stat]) -> dict[str, float]:
+    """CPU seconds of a client's processes: those of its JVMs, and those of its Pythons. A broker's are all its own.
+
+    Children of a JVM that have ended were Python workers.
+    """
+    used = {JVM: 0, PYTHON: 0}
+    for stat in stats:
+        own, of_children = stat.user + stat.system, stat.children_user + stat.children_system
+        used[JVM if stat.name == "java" else PYTHON] += own
+        used[PYTHON] += of_children
+    if owner != "client":
+        return {owner: sum(used.values()) / TICKS_PER_SECOND}
+    return {kind: ticks / TICKS_PER_SECOND for kind, ticks in used.items()}
+
+
+class CpuAccount:
+    """CPU seconds by kind of process, of the trees below `roots` (by owner). Cheap enough to be asked often."""
+
+    #: Finding the descendants reads all of /proc. A process that is found late has its seconds with it.
+    FIND_EVERY_S = 1.0
+
+    def __init__(self, roots: Mapping[str, int]) -> None:
+        self._roots = dict(roots)
+        self._found: dict[str, list[int]] = {}
+        self._found_s = float("-inf")
+        self._last: dict[str, float] = {}
+
+    def look(self) -> dict[str, float]:
+        """Never less than before: what ended unseen was counted when it was seen last."""
+        now_s = time.monotonic()
+        if now_s - self._found_s >= self.FIND_EVERY_S:
+            self._found = {owner: tree(root) for owner, root in self._roots.items()}
+            self._found_s = now_s
+        for owner, pids in self._found.items():
+            for kind, used in cpu_by_kind(owner, [stat for stat in map(Stat.of, pids) if stat is not None]).items():
+                self._last[kind] = max(used, self._last.get(kind, 0.0))
+        return dict(self._last)
 
 
 def peak_rss_bytes(pid: int) -> int:

@@ -1,5 +1,6 @@
-"""Results as people read them (a Markdown table), as programs read them (JSON), and kept (`bench/results/NAME.md`)."""
+"""Results as people read them (Markdown, plots), as programs read them (JSON), and kept (`bench/results/NAME.md`)."""
 
+import argparse
 import datetime
 import json
 import os
@@ -7,17 +8,29 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.harness import java
+from bench.harness import java, page
 from fencepost.lab.kit.java import JavaMissing, find_java
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    caption: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    section: str  #: of docs/benchmarks.md; "" if it is not shown there
+    plots: dict[str, str]  #: SVG by name
+
+    def markdown(self) -> list[str]:
+        return [self.caption, "", *markdown_table(self.columns, self.rows)]
 
 
 @dataclass(slots=True)
@@ -27,29 +40,54 @@ class Report:
     name: str
     title: str
     notes: list[str] = field(default_factory=list)
-    tables: list[tuple[str, list[str], list[list[Cell]]]] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
     raw: list[dict[str, Any]] = field(default_factory=list)
 
-    def table(self, caption: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        self.tables.append((caption, list(columns), [list(row) for row in rows]))
+    def table(
+        self,
+        caption: str,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        *,
+        section: str = "",
+        plots: Mapping[str, str] | None = None,
+    ) -> None:
+        self.tables.append(Table(caption, list(columns), [list(row) for row in rows], section, dict(plots or {})))
 
     def markdown(self) -> str:
         parts = [f"## {self.title}", ""]
         parts += [f"- {note}" for note in self.notes]
-        for caption, columns, rows in self.tables:
-            parts += ["", caption, "", *markdown_table(columns, rows)]
+        for table in self.tables:
+            parts += ["", *table.markdown()]
         return "\n".join(parts) + "\n"
 
     def json(self) -> str:
         tables = [
-            {"caption": caption, "rows": [dict(zip(columns, row, strict=True)) for row in rows]}
-            for caption, columns, rows in self.tables
+            {"caption": table.caption, "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows]}
+            for table in self.tables
         ]
         return json.dumps({"name": self.name, "notes": self.notes, "tables": tables, "raw": self.raw}, indent=2)
 
-    def publish(self, *, as_json: bool, save: bool) -> None:
-        print(self.json() if as_json else self.markdown(), flush=True)
-        if save:
+    def write(self) -> None:
+        """The tables that have a section into docs/benchmarks.md, with their plots."""
+        shown = [table for table in self.tables if table.section]
+        sections = {}
+        for table in shown:
+            plots = [f"![{table.caption}](img/{page.image_name(name)})" for name in table.plots]
+            sections[table.section] = "\n".join(
+                [*plots, *([""] if plots else []), *table.markdown(), "", *self._small()]
+            )
+        page.write(sections, {name: svg for table in shown for name, svg in table.plots.items()})
+        print(f"wrote {', '.join(sections) or 'nothing'} to docs/benchmarks.md", file=sys.stderr)
+
+    def _small(self) -> list[str]:
+        return ["<sub>" + "; ".join(self.notes) + "</sub>"]
+
+    def publish(self, options: argparse.Namespace) -> None:
+        print(self.json() if options.json else self.markdown(), flush=True)
+        if options.write:
+            self.write()
+        if options.save:
             RESULTS.mkdir(exist_ok=True)
             path = RESULTS / f"{self.name}.md"
             before = path.read_text() if path.exists() else f"# {self.name}\n\nAppended by `--save`, newest last.\n"
@@ -86,6 +124,11 @@ def spread(values: Sequence[float]) -> str:
     """Median, with the smallest and largest behind it when there was more than one."""
     middle = text(float(median(values)))
     return middle if len(values) == 1 else f"{middle} ({text(float(min(values)))}–{text(float(max(values)))})"
+
+
+def middle(cell: Cell) -> float:
+    """The number of a cell that `spread` may have made."""
+    return float(str(cell).split(" ")[0]) if cell not in (None, "") else 0.0
 
 
 def environment() -> list[str]:
