@@ -28,11 +28,14 @@ FEATURES = {
         "tests/spark/source/test_batch.py",
         "tests/spark/source/test_reading.py",
         "tests/spark/source/test_errors.py",
+        "tests/spark/source/test_stream.py",
     ],
+    "commitOffsets": ["tests/spark/source/test_committing.py"],
     "sink": ["tests/spark/sink"],
     "state": ["tests/spark/state"],
     "killed drivers, workers, executors, brokers": ["tests/spark/failures"],
     "Spark Connect": ["tests/spark/connect"],
+    "declarative pipelines": ["tests/spark/test_declarative_pipelines.py"],
     "the shop": ["tests/shop"],
     "unit tests": ["tests/unit/spark"],
 }
@@ -86,10 +89,9 @@ def environment(version: str) -> str:
     others.write_text(without_spark(LOCK.read_text()))
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--require-hashes", "--no-deps", "-r", str(others)], check=True)
-    subprocess.run(
-        [*pip, f"pyspark[connect]=={version}.*" if version.count(".") == 1 else f"pyspark[connect]=={version}"],
-        check=True,
-    )
+    extras = "connect" if version.startswith("4.0") else "connect,pipelines"
+    exact = f"{version}.*" if version.count(".") == 1 else version
+    subprocess.run([*pip, f"pyspark[{extras}]=={exact}"], check=True)
     ready.write_text(wanted)
     return str(python)
 

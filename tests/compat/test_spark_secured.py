@@ -21,10 +21,17 @@ CHOSEN = (
     "sink/test_small.py",
     "sink/test_deaths.py",
     "sink/test_recreated_topics.py",
+    "sink/test_dead_letters.py",
     "source/test_batch.py",
     "source/test_stream.py",
     "source/test_planner.py",
+    "source/test_committing.py",
     "state/test_stateful_step.py",
+    "connect/test_deaths.py",
+    "connect/test_dead_letters.py",
+    "connect/test_committing.py",
+    "connect/test_stop.py",
+    "connect/test_state.py",
 )
 
 

@@ -15,6 +15,7 @@ from fencepost.lab.kit.servers import SHORT_CYCLES
 from fencepost.security.names import Protocol
 from tests import logins, quick_spark
 from tests.conftest import APACHE_SETTINGS, unique
+from tests.spark.bad_rows import LIMIT
 from tests.spark.numbers_job import Plan
 from tests.spark.scene import SMALL_RECORD_BATCHES, MakeScene, Scene
 
@@ -69,3 +70,15 @@ def make_scene(topic: Callable[..., str], bootstrap: str, tmp_path: Path) -> Mak
 @pytest.fixture
 def scene(make_scene: MakeScene) -> Scene:
     return make_scene()
+
+
+@pytest.fixture
+def make_bad_scene(make_scene: MakeScene, topic: Callable[..., str]) -> MakeScene:
+    """`make_bad_scene(60, maxAttempts="1")`: with topics that take little, and one for dead letters (`bad_rows`)."""
+
+    def make(count: int, **options: str) -> Scene:
+        left, dead = topic(3, config={"max.message.bytes": LIMIT}), topic(2, config={"max.message.bytes": LIMIT})
+        given = {**SMALL_RECORD_BATCHES, "deadLetters": dead, **options}
+        return make_scene(count, left=left, options=given)
+
+    return make

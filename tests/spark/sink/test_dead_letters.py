@@ -5,10 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import Message
 from pyspark.sql import DataFrame, SparkSession
 
 from fencepost.errors import BatchFailed, ConfigError, TopicNotFound
@@ -17,85 +15,15 @@ from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.state import StatefulStep
 from tests import logins
 from tests.spark import numbers_job
+from tests.spark.bad_rows import LIMIT, REASONS, bad_rows, check, dead_topic, headers_of
 from tests.spark.checker import read_committed, read_records, wait_until_settled
-from tests.spark.scene import SMALL_RECORD_BATCHES, MakeScene, Scene
+from tests.spark.scene import MakeScene
 from tests.spark.sink.inprocess import InProcess, dying_at
 from tests.spark.sink.large_state import grow
 
-LIMIT = 40_000
+TIMEOUT_S = 120
 SMALL: dict[str, str] = {}
 BY_TASKS = {"smallBatchRecords": "0"}
-#: Of each ten rows these are bad, by the last digit of their number.
-REASONS = {1: "too-large", 2: "no-topic", 3: "unknown-topic", 4: "unknown-partition", 5: "unknown-partition"}
-REASONS |= {6: "null-header", 7: "query"}
-
-
-def bad_rows(rows: DataFrame, left: str) -> DataFrame:
-    """Records of numbers, with a column `value` that is a number as text. Seven in ten cannot be written."""
-    digit = "CAST(value AS STRING) % 10"
-    return rows.selectExpr(
-        f"CASE {digit} WHEN 2 THEN NULL WHEN 3 THEN concat('no topic ', value) ELSE '{left}' END AS topic",
-        "concat('key-', CAST(value AS STRING)) AS key",
-        f"IF({digit} = 1, concat(CAST(value AS STRING), repeat('x', {2 * LIMIT})), CAST(value AS STRING)) AS value",
-        f"CASE {digit} WHEN 4 THEN 99 WHEN 5 THEN -1 END AS partition",
-        f"""array(struct('own' AS key, CAST('h' AS BINARY) AS value),
-                  struct(IF({digit} = 6, NULL, 'second') AS key, CAST('h' AS BINARY) AS value)) AS headers""",
-        f"IF({digit} = 7, concat('seven: ', CAST(value AS STRING)), NULL) AS error",
-        "struct(topic, partition, offset) AS source" if "offset" in rows.columns else "NULL AS source",
-    )
-
-
-def reason_of(number: int) -> str | None:
-    return REASONS.get(number % 10)
-
-
-def headers_of(record: Message) -> dict[str, str | None]:
-    found: Any = record.headers() or ()
-    return {name: None if value is None else value.decode() for name, value in found}
-
-
-@pytest.fixture
-def make_bad_scene(make_scene: MakeScene, topic: Callable[..., str]) -> MakeScene:
-    """With topics that take little, and one for dead letters."""
-
-    def make(count: int, **options: str) -> Scene:
-        left, dead = topic(3, config={"max.message.bytes": LIMIT}), topic(2, config={"max.message.bytes": LIMIT})
-        given = {**SMALL_RECORD_BATCHES, "deadLetters": dead, **options}
-        return make_scene(count, left=left, options=given)
-
-    return make
-
-
-def dead_topic(scene: Scene) -> str:
-    return str(scene.plan.options["deadLetters"])
-
-
-def check(scene: Scene, count: int, *, has_source: bool = True) -> list[Message]:
-    """Each number is written once, or once a dead letter that says why."""
-    bootstrap, dead = scene.plan.bootstrap, dead_topic(scene)
-    wait_until_settled(bootstrap, scene.plan.left, dead)
-    written = Counter(map(int, read_committed(bootstrap, scene.plan.left)))
-    assert written == Counter(number for number in range(count) if reason_of(number) is None)
-    letters = list(read_records(bootstrap, dead))
-    found = {}
-    for letter in letters:
-        number, said = int(letter.key().decode().removeprefix("key-")), headers_of(letter)
-        assert number not in found, f"{number} is a dead letter twice"
-        found[number] = said["fencepost.error.reason"]
-        assert said["own"] == "h"
-        assert said["fencepost.error"]
-        assert said.get("fencepost.topic") == ({2: None, 3: f"no topic {number}"}.get(number % 10, scene.plan.left))
-        assert letter.value().startswith(str(number).encode())
-        if number % 10 == 1:
-            assert said["fencepost.value.size"] == str(2 * LIMIT + len(str(number)))
-            assert LIMIT / 3 < len(letter.value()) < LIMIT
-        else:
-            assert letter.value().decode() == str(number)
-        if has_source:
-            assert said["fencepost.source.topic"] == scene.plan.source
-            assert {"fencepost.source.partition", "fencepost.source.offset"} <= said.keys()
-    assert found == {number: reason for number in range(count) if (reason := reason_of(number)) is not None}
-    return letters
 
 
 @pytest.mark.parametrize("options", [SMALL, BY_TASKS], ids=["by the driver", "by tasks"])
@@ -113,7 +41,7 @@ def test_each_row_is_written_once_or_is_a_dead_letter_whatever_happens_to_the_dr
             here.run_until_failed(plan, rows())
         scene.check.write(20)
     query = here.run(plan, rows())
-    letters = check(scene, 60 + 6 * 20)
+    letters = check(scene.plan, 60 + 6 * 20)
     assert {headers_of(letter)["fencepost.pipeline"] for letter in letters} == {plan.pipeline}
     batches = {int(headers_of(letter)["fencepost.batch"] or -1) for letter in letters}
     assert len(batches) >= 6
@@ -138,7 +66,7 @@ def test_a_batch_query_counts_its_dead_letters(spark: SparkSession, bootstrap: s
     written = write(rows, bootstrap_servers=bootstrap, options=options)
     assert written.records == {scene.plan.left: 12}
     assert written.dead_letters == {reason: 4 * count for reason, count in Counter(REASONS.values()).items()}
-    letters = check(scene, 40, has_source=False)
+    letters = check(scene.plan, 40, has_source=False)
     assert all("fencepost.pipeline" not in headers_of(letter) for letter in letters)  # it has no name
 
 
@@ -149,8 +77,23 @@ def test_sparks_own_way_to_save_has_dead_letters(
     rows = bad_rows(spark.range(40).selectExpr("CAST(id AS STRING) AS value"), scene.plan.left)
     saving = rows.write.format("fencepost").options(**{"kafka.bootstrap.servers": bootstrap, **logins.sink(bootstrap)})
     saving.options(**scene.plan.options, transactionalId="nightly").mode("append").save()
-    letters = check(scene, 40, has_source=False)
+    letters = check(scene.plan, 40, has_source=False)
     assert {headers_of(letter)["fencepost.pipeline"] for letter in letters} == {"nightly"}
+
+
+def test_a_stream_of_the_standard_writer_api_has_dead_letters(
+    spark: SparkSession, bootstrap: str, make_bad_scene: MakeScene
+) -> None:
+    scene = make_bad_scene(40)
+    for number in (40, 60):
+        records = bad_rows(numbers_job.read(spark, scene.plan), scene.plan.left)
+        writer = records.writeStream.format("fencepost").options(**logins.spark(bootstrap), **scene.plan.options)
+        writer = writer.option("pipeline", scene.plan.pipeline).option("checkpointLocation", scene.plan.checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(TIMEOUT_S)
+        letters = check(scene.plan, number)
+        scene.check.write(20)
+    assert {headers_of(letter)["fencepost.pipeline"] for letter in letters} == {scene.plan.pipeline}
 
 
 def test_several_writes_of_a_batch_share_their_dead_letters(here: InProcess, make_bad_scene: MakeScene) -> None:
@@ -163,8 +106,8 @@ def test_several_writes_of_a_batch_share_their_dead_letters(here: InProcess, mak
             batch.write(df.selectExpr("CAST(NULL AS STRING) AS key", "CAST(value AS STRING) AS value"), topic="nowhere")
 
     here.run(scene.plan, numbers_job.read(here.spark, scene.plan), pipeline=writer, function=each)
-    wait_until_settled(scene.plan.bootstrap, scene.plan.left, dead_topic(scene))
-    letters = read_records(scene.plan.bootstrap, dead_topic(scene))
+    wait_until_settled(scene.plan.bootstrap, scene.plan.left, dead_topic(scene.plan))
+    letters = read_records(scene.plan.bootstrap, dead_topic(scene.plan))
     to_nowhere = [letter for letter in letters if headers_of(letter).get("fencepost.topic") == "nowhere"]
     assert Counter(int(letter.value()) for letter in to_nowhere) == Counter(range(30))
     assert all(letter.key() is None for letter in to_nowhere)
@@ -186,8 +129,8 @@ def test_a_letter_keeps_what_fits_of_a_record_that_is_too_large_in_every_part(
         options = {**logins.sink(bootstrap), **scene.plan.options, "kafka.compression.type": compression}
         written = write(rows, bootstrap_servers=bootstrap, topic=scene.plan.left, options=options)
         assert written.dead_letters == {"query": 3}
-    wait_until_settled(bootstrap, dead_topic(scene))
-    letters = read_records(bootstrap, dead_topic(scene))
+    wait_until_settled(bootstrap, dead_topic(scene.plan))
+    letters = read_records(bootstrap, dead_topic(scene.plan))
     assert sorted(str(letter.key())[:5] for letter in letters) == sorted(["None", "b'tom", "b'xxx"] * 2)
     assert all(letter.value() is None for letter in letters if letter.key() in (None, b"tombstone"))
     cut, whole = sorted((each for each in letters if each.value()), key=lambda letter: len(letter.value()))
@@ -216,7 +159,7 @@ def test_a_state_that_cannot_be_written_is_no_dead_letter(
     said = here.run_until_failed(scene.plan, rows, pipeline=writer, function=each)
     assert "max.message.bytes is 40000" in said
     assert "a change of state, which cannot be a dead letter" in said
-    assert read_records(scene.plan.bootstrap, dead_topic(scene)) == []
+    assert read_records(scene.plan.bootstrap, dead_topic(scene.plan)) == []
 
 
 @pytest.mark.parametrize("options", [SMALL, BY_TASKS], ids=["by the driver", "by tasks"])

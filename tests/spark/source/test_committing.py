@@ -14,6 +14,7 @@ from fencepost.client.connection import PLAINTEXT
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
 from fencepost.spark.offsets_json import SourceOffset
+from fencepost.spark.sessions import tells_limits
 from fencepost.spark.source.committing import OffsetCommitter
 from fencepost.spark.source.read_options import ReadKind
 from fencepost.wire import terms
@@ -21,6 +22,7 @@ from tests import logins
 from tests.conftest import unique, wait_until
 from tests.logins import of
 from tests.spark.checker import ends_of
+from tests.spark.numbers_job import EVERYTHING
 from tests.spark.source.support import abort, commit, load, options
 from tests.spark.test_first_steps import first_snippet
 
@@ -46,15 +48,19 @@ def rows(spark: SparkSession, bootstrap: str, topic: str, group: str, **more: ob
 def test_the_group_stands_at_the_end_of_a_topic_that_was_read(
     spark: SparkSession, bootstrap: str, topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """Also past the markers of transactions, so that the lag of an idle topic is 0."""
+    """Also past the markers of transactions, so that the lag of an idle topic is 0.
+
+    Before Spark 4.2 a query with `availableNow` is not asked again after its last batch. The next start commits it.
+    """
     name, group = topic(1), unique("group")
-    for number in range(2):
+    for number in range(3):
         commit(bootstrap, name, ["a", "b", "c"])
         abort(bootstrap, name, ["d"])
         writer = rows(spark, bootstrap, name, group).writeStream.format("parquet").trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option("path", str(tmp_path / "out"))
         assert writer.start().awaitTermination(TIMEOUT_S)
-        assert committed(bootstrap, group, name) == end_of(bootstrap, name) == 6 * (number + 1)
+        assert end_of(bootstrap, name) == 6 * (number + 1)
+        assert committed(bootstrap, group, name) == 6 * (number + 1 if tells_limits() else number)
 
 
 def test_the_example_of_the_page_on_the_source_runs(
@@ -69,8 +75,9 @@ def test_the_example_of_the_page_on_the_source_runs(
     writer = found["purchases"].writeStream.format("noop").option("checkpointLocation", str(tmp_path))  # type: ignore[attr-defined]
     assert writer.trigger(availableNow=True).start().awaitTermination(TIMEOUT_S)  # begins at the end, as Spark's source
     commit(bootstrap, name, ["a", "b"])
-    assert writer.trigger(availableNow=True).start().awaitTermination(TIMEOUT_S)
-    assert committed(bootstrap, group, name) == end_of(bootstrap, name) == 3
+    query = writer.trigger(**EVERYTHING).start()
+    wait_until(lambda: committed(bootstrap, group, name) == end_of(bootstrap, name) == 3, "it is committed", TIMEOUT_S)
+    query.stop()
 
 
 def test_a_running_query_commits_its_last_batch_while_it_waits_for_more(
@@ -101,10 +108,8 @@ def test_nothing_is_committed_before_its_batch_is_complete(
         if batch_id == 2:
             raise ValueError("it fails")
 
-    source = rows(spark, bootstrap, name, group, maxOffsetsPerTrigger=1)
-    writer = (
-        source.writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
-    )
+    source = rows(spark, bootstrap, name, group, maxOffsetsPerTrigger=1, limitFirstBatch="true")
+    writer = source.writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path)).trigger(**EVERYTHING)
     with pytest.raises(StreamingQueryException, match="it fails"):
         writer.start().awaitTermination(TIMEOUT_S)
     assert seen == [0, 1, 2]

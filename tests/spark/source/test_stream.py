@@ -11,9 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fencepost.client import Cluster
+from fencepost.spark.sessions import tells_limits
 from fencepost.spark.source.planner import lag_of
 from fencepost.wire.terms import TopicPartition
 from tests.conftest import grow_topic, wait_until
+from tests.spark.numbers_job import EVERYTHING, end_when_done
 from tests.spark.source.support import abort, commit, fill, load
 
 Topic = Callable[..., str]
@@ -41,14 +43,15 @@ class Source:
         self.spark, self.bootstrap, self.checkpoint = spark, bootstrap, checkpoint
 
     def start(self, sink: Sink, trigger: dict[str, Any] | None = None, **given: object) -> StreamingQuery:
-        rows = load(self.spark.readStream, self.bootstrap, **given)
+        rows = load(self.spark.readStream, self.bootstrap, limitFirstBatch="true", **given)
         writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
-        return writer.trigger(**(trigger or {"availableNow": True})).start()
+        return writer.trigger(**(trigger or EVERYTHING)).start()
 
     def run(self, **given: object) -> tuple[Batches, StreamingQuery]:
-        """One AvailableNow query, to its end."""
+        """Everything that there is."""
         batches = Batches()
         query = self.start(batches, **given)
+        end_when_done(query)
         assert query.awaitTermination(QUERY_TIMEOUT_S)
         return batches, query
 
@@ -78,8 +81,9 @@ def test_available_now_reads_what_is_there_in_limited_batches_and_goes_on_after_
     assert (first[name], first["@from"]) == ({"0": 10}, {name: {"0": 0}})
     third = source.logged(2)
     assert (third[name], third.get("@from")) == ({"0": 25}, None)
-    lags = [lag_of(progress.sources[0].latestOffset) for progress in query.recentProgress if progress.numInputRows]
-    assert lags == [{TopicPartition(name, 0): left} for left in (15, 5, 0)]
+    if tells_limits():  # earlier versions have no such field in their progress
+        lags = [lag_of(progress.sources[0].latestOffset) for progress in query.recentProgress if progress.numInputRows]
+        assert lags == [{TopicPartition(name, 0): left} for left in (15, 5, 0)]
     fill(bootstrap, name, numbers(25, 30))
     batches, _ = source.run(**given)
     assert batches.all == numbers(25, 30)
