@@ -52,9 +52,9 @@ def bytes_column(name: str, array: Any) -> BytesColumn:
     validity, offsets, data = array.buffers()
     first, count = array.offset, len(array)
     return BytesColumn(
-        _view(offsets, np.int32)[first : first + count + 1],
-        _view(data, np.uint8),
-        _view(validity, np.uint8) if array.null_count else NO_BYTES,
+        view(offsets, np.int32)[first : first + count + 1],
+        view(data, np.uint8),
+        view(validity, np.uint8) if array.null_count else NO_BYTES,
         first,
     )
 
@@ -74,10 +74,10 @@ def header_columns(array: Any) -> tuple[ListColumn, BytesColumn, BytesColumn]:
     if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type) or kind.value_type.num_fields != 2:
         raise WriteFailed(f"column 'headers' must be a list of structs of key and value, not {kind}")
     validity, offsets = array.buffers()[:2]
-    starts = _view(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    starts = view(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     items = array.values.slice(int(starts[0]), int(starts[-1]) - int(starts[0]))
     keys, values = items.flatten()
-    lists = ListColumn(starts - starts[0], _view(validity, np.uint8) if array.null_count else NO_BYTES, array.offset)
+    lists = ListColumn(starts - starts[0], view(validity, np.uint8) if array.null_count else NO_BYTES, array.offset)
     return lists, bytes_column("headers.key", keys), bytes_column("headers.value", values)
 
 
@@ -108,7 +108,8 @@ def _numbers(array: Any, default: int, kind: type) -> Any:
     return np.ascontiguousarray(filled.to_numpy(zero_copy_only=False), kind)
 
 
-def _view(buffer: Any, kind: type) -> Any:
+def view(buffer: Any, kind: Any) -> Any:
+    """A buffer of an Arrow array as items of this type; empty for one that is absent."""
     if buffer is None or not buffer.size:
         return np.empty(0, kind)
     return np.frombuffer(buffer, kind, count=buffer.size // np.dtype(kind).itemsize)

@@ -87,3 +87,41 @@ def copier() -> Any:
         return types.void(to, types.int64, source, types.int64, types.int64), generate
 
     return extending.intrinsic(copy_bytes)
+
+
+def gatherer() -> Any:
+    """`copy_from(to, at, address, count)` for use inside kernels: memcpy from an address, unchecked.
+
+    For kernels over any number of columns, which come as an array of addresses (`loader`). The caller keeps the columns
+    alive.
+    """
+    types: Any = importlib.import_module("numba.types")
+    cgutils: Any = importlib.import_module("numba.core.cgutils")
+    extending: Any = importlib.import_module("numba.extending")
+
+    def copy_from(_typing: Any, to: Any, _at: Any, _address: Any, _count: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            target = context.make_array(signature.args[0])(context, builder, arguments[0])
+            target_at = builder.gep(target.data, [arguments[1]])
+            origin_at = builder.inttoptr(arguments[2], target.data.type)
+            cgutils.raw_memcpy(builder, target_at, origin_at, arguments[3], 1)
+            return context.get_dummy_value()
+
+        return types.void(to, types.int64, types.int64, types.int64), generate
+
+    return extending.intrinsic(copy_from)
+
+
+def loader(kind: Any) -> Any:
+    """`load(address, index)` for use inside kernels: one item of an array of this type at an address, unchecked."""
+    types: Any = importlib.import_module("numba.types")
+    extending: Any = importlib.import_module("numba.extending")
+
+    def load(_typing: Any, _address: Any, _index: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            items = builder.inttoptr(arguments[0], context.get_data_type(kind).as_pointer())
+            return builder.load(builder.gep(items, [arguments[1]]))
+
+        return kind(types.int64, types.int64), generate
+
+    return extending.intrinsic(load)

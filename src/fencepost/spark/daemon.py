@@ -30,6 +30,10 @@ MODULES = (
     "fencepost.client.encode",
     "fencepost.client.encode_kernels",
     "fencepost.client.decode_kernels",
+    "fencepost.formats.json_encode",
+    "fencepost.formats.json_encode_kernels",
+    "fencepost.formats.json_number_kernels",
+    "fencepost.formats.serializers",
 )
 
 
