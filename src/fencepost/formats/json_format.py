@@ -1,6 +1,5 @@
 """JSON, as Spark's `from_json` reads and its `to_json` writes it. Each direction is loaded when it is first needed."""
 
-import importlib
 from typing import Any
 
 from fencepost.formats.format import Decoder, Encoder
@@ -8,8 +7,9 @@ from fencepost.formats.format import Decoder, Encoder
 
 class JsonFormat:
     def decoder(self, wanted: Any) -> Decoder:
-        found: Decoder = importlib.import_module("fencepost.formats.json_decode").decoder(wanted)
-        return found
+        from fencepost.formats.json_decode import decoder
+
+        return decoder(wanted)
 
     def encoder(self, given: Any) -> Encoder:
         from fencepost.formats.json_encode import encoder

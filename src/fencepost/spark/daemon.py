@@ -34,6 +34,7 @@ MODULES = (
     "fencepost.formats.json_encode_kernels",
     "fencepost.formats.json_number_kernels",
     "fencepost.formats.serializers",
+    "fencepost.formats.json_decode",
 )
 
 
