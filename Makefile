@@ -106,6 +106,7 @@ bench: setup kafka spark-kafka ## compare with Apache Kafka: speed, CPU, memory 
 	$(BIN)/python -m bench.transactions $(ARGS)
 	$(BIN)/python -m bench.spark $(ARGS)
 	$(BIN)/python -m bench.state $(ARGS)
+	$(BIN)/python -m bench.growth $(ARGS)
 
 UV := $(or $(shell command -v uv),$(wildcard $(BIN)/uv),uv)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \

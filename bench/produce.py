@@ -1,13 +1,17 @@
 """Producing: records of 1 KB with acks=all, through Kafka's own perf tool and through confluent-kafka.
 
     python -m bench.produce                        both clients, 1 and 6 partitions, without and with fdatasync
+    python -m bench.produce --batch-kb 128 --clients perf --partitions 1 --flush never
     python -m bench.produce --quick                a first impression in a few minutes
     python -m bench.produce --clients perf --partitions 1 --flush never --repetitions 5
     python -m bench.produce --security SASL_SSL --flush never
 
-Throughput is the client's own figure. CPU seconds are the broker process's, all threads, per GB of record bytes.
+The perf tool runs with `linger.ms=5` and batches of at most 16 KB, Kafka's defaults, and again with 128 KB.
+confluent-kafka has batches of up to 1 MB, its default. Throughput is the client's own figure. CPU seconds are the
+broker process's, all threads, per GB of record bytes.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from bench.clients import perf, rdkafka
@@ -22,13 +26,28 @@ CLIENTS = ("perf", "confluent")
 FLUSHED_SHARE = {"perf": 0.1, "confluent": 1.0}
 
 
-def produce(client: str, server: Server, topic: str, records: int, record_size: int) -> Work:
-    if client == "perf":
-        return perf.produce(server, topic, records, record_size)
-    return rdkafka.run(server, "produce", topic, records, record_size)
+@dataclass(frozen=True, slots=True)
+class Client:
+    name: str
+    batch_kb: int = 0  #: the most in a batch; 0 is the client's own default
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.batch_kb} KB batches" if self.batch_kb else self.name
 
 
-def measure(where: Arena, options: Any, client: str, partitions: int, records: int) -> dict[str, list[Outcome]]:
+def produce(client: Client, server: Server, topic: str, records: int, record_size: int) -> Work:
+    if client.name == "confluent":
+        return rdkafka.run(server, "produce", topic, records, record_size)
+    properties = {"batch.size": str(1024 * client.batch_kb), "linger.ms": "5"}
+    return perf.produce(server, topic, records, record_size, properties=properties)
+
+
+def clients(options: Any) -> list[Client]:
+    sized = [Client("perf", batch_kb) for batch_kb in options.batch_kb]
+    return [client for client in (*sized, Client("confluent")) if client.name in options.clients]
+
+
+def measure(where: Arena, options: Any, client: Client, partitions: int, records: int) -> dict[str, list[Outcome]]:
     def once(server: Server) -> Outcome:
         with where.topic(server, partitions) as topic:
             return observe(server, lambda: produce(client, server, topic, records, options.record_size))
@@ -71,6 +90,7 @@ def main() -> None:
     shared.add_security(parser)
     parser.add_argument("--clients", nargs="+", choices=CLIENTS, default=list(CLIENTS))
     parser.add_argument("--partitions", nargs="+", type=int, default=[1, 6], metavar="N")
+    parser.add_argument("--batch-kb", nargs="+", type=int, default=[16, 128], metavar="KB", help="of the perf tool")
     parser.add_argument(
         "--records", type=int, default=1_500_000, help="a run (a tenth of it through the perf tool with fdatasync)"
     )
@@ -84,13 +104,13 @@ def main() -> None:
     for name in options.flush:
         flush = Flush[name.upper()]
         with arena(options.brokers, flush.settings, options.security) as where:
-            for client in options.clients:
-                share = 1.0 if flush is Flush.NEVER else FLUSHED_SHARE[client]
+            for client in clients(options):
+                share = 1.0 if flush is Flush.NEVER else FLUSHED_SHARE[client.name]
                 records = round(options.records * share)
                 for partitions in options.partitions:
                     results = measure(where, options, client, partitions, records)
-                    rows.append(row(flush, client, partitions, results))
-                    labels = {"flush": flush.value, "client": client, "partitions": partitions}
+                    rows.append(row(flush, str(client), partitions, results))
+                    labels = {"flush": flush.value, "client": str(client), "partitions": partitions}
                     report.raw += [o.raw(broker=kind, **labels) for kind, each in results.items() for o in each]
     report.table("Throughput and what it costs the broker", COLUMNS, rows)
     report.publish(options)

@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -41,7 +42,7 @@ def spark_session(options: argparse.Namespace) -> Any:
 
     needs_connector = options.system == "spark" or java.connector_missing() is None
     jars = sorted(str(path) for path in java.spark_library().glob("*.jar")) if needs_connector else []
-    master = f"local[{options.cores}]"
+    master = options.master or f"local[{options.cores}]"
     conf: dict[str, Any] = {"spark.jars": ",".join(jars), "spark.driver.memory": "2g"}
     if options.plain:
         os.environ |= {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable}
@@ -120,7 +121,7 @@ def start(records: Any, options: argparse.Namespace, **trigger: Any) -> Any:
     if options.system == "fencepost":
         return write_stream(
             records,
-            pipeline=f"bench-{os.getpid()}",
+            pipeline=f"bench-{uuid.uuid4().hex[:8]}",
             options=options.config,
             checkpoint=checkpoint,
             trigger=trigger,
@@ -204,6 +205,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--batch", type=int, default=200_000)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--master", default="", help="default: local[CORES]")
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--plain", action="store_true", help="Spark with its own settings instead of ours")
     parser.add_argument("--keys", type=int, default=43_000)

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.harness.brokers import Server
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import Encoder
-from fencepost.client.shapes import TopicShape
+from fencepost.client.shapes import shape_of
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.shop.purchases import purchase_rows
@@ -79,7 +79,7 @@ def fill(
     with Cluster(server.client_config("java")) as cluster:
         transaction = SharedTransaction(cluster, f"fill-{topic}")
         transaction.init()
-        encoder = Encoder({topic: TopicShape(len(cluster.topic(topic).partitions))})
+        encoder = Encoder({topic: shape_of(cluster, topic)})
         step = per_transaction or ROWS_PER_TRANSACTION
         for first in range(0, records, step):
             with TransactionWriter(cluster, transaction.begin()) as writer:

@@ -9,6 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bench.growth.__main__ import CURVES, FAMILIES, QUICK, chosen
+from bench.growth.show import exponent
 from bench.harness import chart, page
 from bench.harness.process import TICKS_PER_SECOND, CpuAccount, Stat, cpu_by_kind
 from bench.harness.report import Report, middle, spread
@@ -133,4 +135,24 @@ def test_the_page_has_every_section_that_a_bench_writes():
     sources = [path.read_text() for path in (page.ROOT / "bench").rglob("*.py")]
     written = {name for text in sources for name in re.findall(r'section="([a-z-]+)"', text)}
     there = set(re.findall(r"<!-- bench ([a-z-]+) -->", page.PAGE.read_text()))
-    assert written <= there
+    assert written | {f"growth-{name}" for name in CURVES} == there
+
+
+def test_every_curve_has_quick_points_and_a_family_names_curves():
+    assert QUICK.keys() == CURVES.keys()
+    assert {name for names in FAMILIES.values() for name in names} <= CURVES.keys()
+    assert chosen([]) == list(CURVES)
+    assert chosen(["commit", "groups", "commit-open"]) == [*FAMILIES["commit"], "groups"]
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_the_exponent_is_the_slope_of_the_upper_half(power):
+    points = [(1.0, 5.0), (10.0, 5.0), (100.0, 5.0 * 10**power), (1000.0, 5.0 * 100**power)]
+    assert exponent(points) == pytest.approx(power)
+    assert exponent([(2.0, 3.0), (20.0, 3.0 * 10**power)]) == pytest.approx(power)
+
+
+def test_one_point_and_nothing_have_no_slope():
+    assert exponent([(5.0, 5.0)]) is None
+    assert exponent([]) is None
+    assert exponent([(1.0, 5.0), (10.0, 0.0)]) is None
