@@ -5,6 +5,7 @@ they hold and go on. A value that no kernel can read marks its document as odd. 
 replaces it.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ walk: Any = jit.load("formats.json_decode_kernels")
 read: Any = jit.load("formats.json_value_kernels")
 
 
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 #: Arrow does not apply a zone's rules to later years than a file of zones lists: 2037.
 ZONES_KNOWN_US = 2_114_380_800 * 1_000_000
 
@@ -69,20 +71,20 @@ class Column(Protocol):
         """
 
 
-def column(wanted: Any) -> Column:
-    """For a type that `json_types.check` accepts."""
+def column(wanted: Any, *, strict: bool = False) -> Column:
+    """For a type that `json_types.check` accepts. `strict` leaves text that is no string to `json_documents`."""
     if pa.types.is_struct(wanted):
-        return _Struct.of(wanted)
+        return _Struct.of(wanted, strict)
     if pa.types.is_list(wanted):
-        return _List(wanted, column(wanted.value_type))
+        return _List(wanted, column(wanted.value_type, strict=strict))
     if pa.types.is_map(wanted):
-        return _Map(wanted, column(wanted.item_type))
+        return _Map(wanted, column(wanted.item_type, strict=strict), strict)
     if pa.types.is_integer(wanted):
         return _Integer(wanted)
     if pa.types.is_floating(wanted):
         return _Floating(wanted)
     if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
-        return _Text(wanted)
+        return _Text(wanted, strict)
     if pa.types.is_boolean(wanted):
         return _Boolean()
     return _Decimal(wanted) if pa.types.is_decimal(wanted) else _Time(wanted)
@@ -96,11 +98,11 @@ class _Struct:
     starts: Ints
 
     @classmethod
-    def of(cls, kind: Any) -> "_Struct":
+    def of(cls, kind: Any, strict: bool) -> "_Struct":
         names = [field.name.encode() for field in kind]
         starts = np.cumsum([0, *map(len, names)], dtype=np.int32)
         data = np.frombuffer(b"".join(names), np.uint8)
-        return cls(kind, tuple(column(field.type) for field in kind), data, starts)
+        return cls(kind, tuple(column(field.type, strict=strict) for field in kind), data, starts)
 
     def convert(self, documents: Documents, spans: Spans, owners: Ints, depth: int) -> Any:
         rows = len(owners)
@@ -146,10 +148,11 @@ class _List:
 class _Map:
     kind: Any
     item: Column
+    strict: bool
 
     def convert(self, documents: Documents, spans: Spans, owners: Ints, depth: int) -> Any:
         offsets, valid, keys, items, item_owners = _items(documents, spans, owners, depth, walk.OBJECT)
-        names = _Text(pa.string()).convert(documents, keys, item_owners, depth + 1)
+        names = _Text(pa.string(), self.strict).convert(documents, keys, item_owners, depth + 1)
         values = self.item.convert(documents, items, item_owners, depth + 1)
         bitmap, nulls = _bitmap(valid)
         entries = pa.Array.from_buffers(
@@ -182,7 +185,7 @@ class _Floating:
             numbers = numbers.astype(np.float32)
         later = valid == read.LATER
         if later.any():
-            texts = _Text(pa.string()).convert(documents, _as_strings(spans.at(later)), owners[later], depth)
+            texts = _Text(pa.string(), False).convert(documents, _as_strings(spans.at(later)), owners[later], depth)
             numbers[later] = texts.cast(self.kind).to_numpy()
             valid[later] = read.PRESENT
         return _numbers(self.kind, numbers, valid)
@@ -253,8 +256,11 @@ def _into_zone(documents: Documents, owners: Ints, zone: str, numbers: Any, vali
 @dataclass(frozen=True, slots=True)
 class _Text:
     kind: Any
+    strict: bool
 
     def convert(self, documents: Documents, spans: Spans, owners: Ints, depth: int) -> Any:
+        if self.strict:
+            _leave_what_is_no_text(documents, spans, owners)
         out = np.empty(spans.bytes, np.uint8)
         offsets, valid = np.zeros(len(owners) + 1, np.int32), np.zeros(len(owners), np.uint8)
         kernel = read.read_texts if pa.types.is_string(self.kind) else read.read_base64
@@ -262,6 +268,14 @@ class _Text:
         bitmap, nulls = _bitmap(valid)
         buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(out[:used])]
         return pa.Array.from_buffers(self.kind, len(owners), buffers, nulls)
+
+
+def _leave_what_is_no_text(documents: Documents, spans: Spans, owners: Ints) -> None:
+    """Numbers and words, and strings with what may be half of a surrogate pair."""
+    documents.odd[owners[spans.kinds > walk.ESCAPED]] = 1
+    for row in np.flatnonzero(spans.kinds == walk.ESCAPED).tolist():
+        if _HALF_PAIR.search(documents.data[spans.begins[row] : spans.ends[row]].tobytes()):
+            documents.odd[owners[row]] = 1
 
 
 def _numbers(kind: Any, numbers: Any, valid: Bytes) -> Any:

@@ -8,6 +8,7 @@ Invariant: the result never depends on which of the two has read a document. `js
 kernels are quick. What differs from Spark, on purpose or not, is listed in docs/formats.md.
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,17 @@ from fencepost.formats.json_types import build, check, width
 CHUNK_ROWS = 32_768
 #: Bounds the memory for spans, if there are thousands of fields: rows times fields.
 CHUNK_CELLS = 4_000_000
+_OTHER_ESCAPE = re.compile(rb"\\'")
 
 
 class JsonDecoder:
-    def __init__(self, wanted: Any) -> None:
+    def __init__(self, wanted: Any, *, strict: bool = False) -> None:
         """Raises ConfigError for a type that JSON cannot give."""
         check(wanted)
         self._wanted = wanted
-        self._column: Column = column(wanted)
-        self._read = document_reader(wanted)
+        self._strict = strict
+        self._column: Column = column(wanted, strict=strict)
+        self._read = document_reader(wanted, strict=strict)
         self._by_fields = pa.types.is_struct(wanted)
         self._rows = max(1, min(CHUNK_ROWS, CHUNK_CELLS // max(1, width(wanted))))
 
@@ -55,6 +58,8 @@ class JsonDecoder:
             kinds[piece.is_null().to_numpy(zero_copy_only=False)] = walk.ABSENT
         bytes_ = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
         batch = Documents(bytes_, np.zeros(rows, np.uint8), np.empty(DEPTH_MAX + 1, np.uint8))
+        if self._strict:
+            _leave_other_escapes(batch, bounds)
         spans = Spans(bounds[:-1], bounds[1:], kinds, np.zeros(rows, np.int32))
         if not self._by_fields:
             found = Spans.room_for(rows)
@@ -78,5 +83,12 @@ class JsonDecoder:
         return pa.concat_arrays([values, build(self._wanted, read)]).take(pa.array(chosen))
 
 
-def decoder(wanted: Any) -> JsonDecoder:
-    return JsonDecoder(wanted)
+def _leave_other_escapes(batch: Documents, bounds: Any) -> None:
+    """The kernels read the escape \\', as Jackson does. It is not in the standard."""
+    base = int(bounds[0])
+    for match in _OTHER_ESCAPE.finditer(batch.data[base : int(bounds[-1])].data):
+        batch.odd[int(np.searchsorted(bounds, base + match.start(), "right")) - 1] = 1
+
+
+def decoder(wanted: Any, *, strict: bool = False) -> JsonDecoder:
+    return JsonDecoder(wanted, strict=strict)

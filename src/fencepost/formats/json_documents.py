@@ -6,12 +6,13 @@ that of a map a list of pairs, dates and timestamps are numbers.
 """
 
 import base64
+import json
 import math
 import re
 from collections.abc import Callable
 from datetime import UTC
 from decimal import Decimal
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -46,17 +47,22 @@ _BASE64_PIECE = re.compile(r"[^=]+={0,2}")
 _BASE64 = re.compile(r"(?:[\x00-\x20]*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==))*[\x00-\x20]*")
 
 
-def document_reader(wanted: Any) -> Callable[[bytes], Any]:
-    """For documents of an Arrow type that `json_types.check` accepts."""
-    read = _reader(wanted)
+def document_reader(wanted: Any, *, strict: bool = False) -> Callable[[bytes], Any]:
+    """For documents of an Arrow type that `json_types.check` accepts.
+
+    `strict` takes only what the standard calls JSON, and only strings for text.
+    """
+    read = _reader(wanted, _read_strict_text if strict else _read_text)
     listed = pa.types.is_list(wanted) and pa.types.is_struct(wanted.value_type)
-    read_only = _reader(wanted.value_type) if listed else None
+    read_only = _reader(wanted.value_type, _read_text) if listed and not strict else None
 
     def read_document(document: bytes) -> Any:
         try:
             text = document.decode()
         except UnicodeDecodeError as error:
             raise BadDocument(f"not UTF-8 at byte {error.start}") from None
+        if strict:
+            _check_standard(text)
         at = space(text, 0)
         if at == len(text):
             return None
@@ -79,15 +85,34 @@ def document_reader(wanted: Any) -> Callable[[bytes], Any]:
     return read_document
 
 
-def _reader(wanted: Any) -> Reader:
+def _check_standard(text: str) -> None:
+    """Raises BadDocument for what only Jackson takes for JSON. The standard library knows the standard."""
+    try:
+        _STANDARD.decode(text)
+    except json.JSONDecodeError as error:
+        raise BadDocument(f"not JSON at byte {len(text[: error.pos].encode())}: {error.msg}") from None
+    except ValueError as error:  # also of a number with too many digits
+        raise BadDocument(f"not JSON: {error}") from None
+    except RecursionError:
+        raise BadDocument("not JSON: too many arrays and objects inside each other") from None
+
+
+def _refuse(constant: str) -> Never:
+    raise ValueError(f"{constant} is no number")
+
+
+_STANDARD = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _reader(wanted: Any, read_text: Reader) -> Reader:
     if pa.types.is_struct(wanted):
-        return _struct_reader(wanted)
+        return _struct_reader(wanted, read_text)
     if pa.types.is_list(wanted):
-        return _list_reader(_reader(wanted.value_type))
+        return _list_reader(_reader(wanted.value_type, read_text))
     if pa.types.is_map(wanted):
-        return _map_reader(_reader(wanted.item_type))
+        return _map_reader(_reader(wanted.item_type, read_text))
     if pa.types.is_string(wanted):
-        return _read_text
+        return read_text
     leaf = _leaf(wanted)
     scan = broken_string if pa.types.is_binary(wanted) else token
 
@@ -100,8 +125,8 @@ def _reader(wanted: Any) -> Reader:
     return read
 
 
-def _struct_reader(wanted: Any) -> Reader:
-    fields = {field.name: (index, _reader(field.type)) for index, field in enumerate(wanted)}
+def _struct_reader(wanted: Any, read_text: Reader) -> Reader:
+    fields = {field.name: (index, _reader(field.type, read_text)) for index, field in enumerate(wanted)}
     count = len(fields)
 
     def read(text: str, at: int, depth: int) -> tuple[Any, int]:
@@ -206,6 +231,18 @@ def _read_text(text: str, at: int, depth: int) -> tuple[str | None, int]:
         at = copy(text, at, depth, parts)
         return "".join(parts), at
     return plain(found), found.after
+
+
+def _read_strict_text(text: str, at: int, depth: int) -> tuple[str | None, int]:
+    found = token(text, at)
+    if found.kind is Kind.NULL:
+        return None, found.after
+    if found.kind is not Kind.STRING:
+        raise BadDocument(f"{_told(found)} is not text")
+    check_length(found.text)
+    if as_java(found.text) != found.text:
+        raise BadDocument("half of a surrogate pair is not text")
+    return found.text, found.after
 
 
 def _told(found: Token) -> str:

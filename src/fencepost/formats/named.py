@@ -10,7 +10,7 @@ import importlib
 from fencepost.errors import ConfigError
 from fencepost.formats.format import Format
 
-JSON, STRING, BINARY = "json", "string", "binary"
+JSON, STRICT_JSON, STRING, BINARY = "json", "strict-json", "string", "binary"
 #: As Kafka's serializers of these names write them.
 SERIALIZERS = (STRING, BINARY, "boolean", "short", "integer", "long", "float", "double", "uuid")
 
@@ -18,13 +18,13 @@ SERIALIZERS = (STRING, BINARY, "boolean", "short", "integer", "long", "float", "
 @functools.cache
 def find(name: str) -> Format:
     """Raises ConfigError if there is no such format. A format's module is imported here: some need numba."""
-    if name == JSON:
-        return _load("fencepost.formats.json_format", "JSON", name)
+    if name in (JSON, STRICT_JSON):
+        return _load("fencepost.formats.json_format", "JSON" if name == JSON else "STRICT_JSON", name)
     if name in SERIALIZERS:
         return _load("fencepost.formats.serializers", name.upper(), name)
     module, _, attribute = name.partition(":")
     if not attribute:
-        known = ", ".join((JSON, *SERIALIZERS))
+        known = ", ".join((JSON, STRICT_JSON, *SERIALIZERS))
         raise ConfigError(f"there is no format {name!r}: take one of {known}, or package.module:OBJECT for your own")
     return _load(module, attribute, name)
 
