@@ -23,14 +23,15 @@ def fill(
     values: Sequence[str | bytes | None],
     partition: int = 0,
     *,
+    key: str | bytes | None = None,
     timestamp_ms: int | None = None,
     **settings: Any,
 ) -> None:
-    """Append records. Their keys are their values."""
+    """Append records. Their keys are their values unless one is given for all."""
     producer = Producer({**logins.confluent(bootstrap), "linger.ms": 5, **settings})
     for value in values:
         more = {} if timestamp_ms is None else {"timestamp": timestamp_ms}
-        producer.produce(topic, value=value, key=value, partition=partition, **more)
+        producer.produce(topic, value=value, key=value if key is None else key, partition=partition, **more)
     assert producer.flush(TIMEOUT_S) == 0
 
 

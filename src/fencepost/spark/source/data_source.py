@@ -1,5 +1,6 @@
 """`format("fencepost")` for Spark: the schema of Spark's own Kafka source, the readers, and the writers."""
 
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -11,7 +12,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from fencepost.errors import ConfigError, FencepostError
+from fencepost.errors import FencepostError
 from fencepost.spark.options import Options, refuse_visible_key
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.source.read_options import (
@@ -21,12 +22,9 @@ from fencepost.spark.source.read_options import (
     includes_headers,
     parse_options,
 )
+from fencepost.spark.source.typed import HEADERS, parse_typing, schema_text, typed_rows
 
 NAME = "fencepost"
-SCHEMA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP_LTZ, timestampType INT"
-)
-SCHEMA_WITH_HEADERS = f"{SCHEMA}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 
 class FencepostDataSource(DataSource):
@@ -39,7 +37,7 @@ class FencepostDataSource(DataSource):
         """Called by `load()`. Raises for wrong options here if possible, rather than when the query runs."""
         refuse_visible_key(self._given)
         check_options(self._given)
-        return SCHEMA_WITH_HEADERS if includes_headers(self._given) else SCHEMA
+        return schema_text(parse_typing(self._given), include_headers=includes_headers(self._given))
 
     @one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -76,12 +74,10 @@ class FencepostDataSource(DataSource):
         return Options(self.options)
 
     def _parse(self, kind: ReadKind, schema: StructType) -> SourceOptions:
-        """A user's schema would not change what is read from Kafka, so it is refused."""
-        names = [field.split()[0] for field in SCHEMA.split(", ")]
-        names += ["headers"] if includes_headers(self._given) else []
-        if schema.fieldNames() != names:
-            raise ConfigError("a Kafka source has a fixed schema and cannot be set with a custom one")
-        return parse_options(self._given, kind)
+        """`schema` is ours, or what the user gave with `.schema(...)`."""
+        options = parse_options(self._given, kind)
+        rows = typed_rows(parse_typing(self._given), schema)
+        return replace(options, rows=rows, include_headers=HEADERS in schema.fieldNames())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.options),)

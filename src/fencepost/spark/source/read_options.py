@@ -16,6 +16,8 @@ from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError, Malformed
 from fencepost.spark.offsets_json import Positions, parse_numbers
 from fencepost.spark.options import Options, client_settings
+from fencepost.spark.source import typed
+from fencepost.spark.source.typed import TypedRows
 from fencepost.wire.terms import Isolation, TopicPartition
 
 SUBSCRIBE, PATTERN, ASSIGN = "subscribe", "subscribePattern", "assign"
@@ -42,6 +44,7 @@ KNOWN = (
     "minPartitions",
     "pipeline",
     FIRST_BATCH,
+    *typed.NAMES,
     # Spark's options for its Java consumer: accepted, without effect.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -118,6 +121,7 @@ class SourceOptions:
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     limit_first_batch: bool = False  #: only Spark 4.0 and 4.1 need it (`unguided`)
     commits: bool = False  #: whether the source commits completed batches to its group
+    rows: TypedRows | None = None  #: how keys and values are decoded; None: they are bytes
 
 
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:

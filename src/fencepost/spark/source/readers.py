@@ -146,7 +146,7 @@ def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
     cluster = cluster_for(patient(options.client))
     try:
         _require_same_topic(cluster, wanted)
-        yield from read_range(
+        found = read_range(
             cluster,
             wanted.where,
             wanted.start,
@@ -157,6 +157,8 @@ def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
             batch_bytes=ARROW_BATCH_BYTES,
             fetch_bytes=options.fetch_bytes,
         )
+        rows = options.rows
+        yield from found if rows is None else (rows.convert(batch, wanted.where) for batch in found)
     except (OffsetsOutOfRange, TopicNotFound) as error:  # a deleted or recreated topic, even with SKIP
         warn_of_loss(options, str(error))
 
