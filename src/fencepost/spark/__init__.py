@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from fencepost.spark.sink.arrow_transform import TransformArrow
     from fencepost.spark.sink.pipeline import Pipeline, Transform
     from fencepost.spark.sink.plain import WriteSummary
     from fencepost.spark.sink.progress import SinkProgress, TransactionProgress
@@ -52,6 +53,7 @@ def write_stream(
     checkpoint: str,
     topic: str | None = None,
     transform: "Transform | None" = None,
+    transform_arrow: "TransformArrow | None" = None,
     trigger: Mapping[str, Any] | None = None,
     output_mode: str = "append",
     query_name: str | None = None,
@@ -63,7 +65,8 @@ def write_stream(
     `timestamp`. `pipeline` is the consumer group and identifies the work of a restarted or moved query: two pipelines
     must not share a name. `pipeline` and `bootstrap_servers` default to those of the query's `fencepost` source, and
     with the latter come its options for TLS and SASL. A source of another pipeline is refused. `transform` makes the
-    columns from a batch's rows, if that needs state (`fencepost.spark.state`). `trigger` are the arguments of
+    columns from a batch's rows, if that needs state (`fencepost.spark.state`). `transform_arrow` makes them in the
+    executors, from a pyarrow Table with a part of the batch to one or several Tables. `trigger` are the arguments of
     DataStreamWriter.trigger, and `output_mode` is that of DataStreamWriter.outputMode: append, update or complete.
     """
     from fencepost.spark.sessions import is_connect
@@ -77,7 +80,7 @@ def write_stream(
     name, servers = choose(pipeline, bootstrap_servers, sources, sees_views=not is_connect(session))
     if bootstrap_servers is None:
         options = {**choose_security(servers, sources), **(options or {})}
-    function = _pipeline(name, servers, topic, transform, options, note(df, checkpoint, sources))
+    function = _pipeline(name, servers, topic, transform, transform_arrow, options, note(df, checkpoint, sources))
     if transform is None:
         df = function.prepare(df)
     writer = df.writeStream.foreachBatch(function).option("checkpointLocation", checkpoint).outputMode(output_mode)
@@ -97,6 +100,7 @@ def batch_writer(
     bootstrap_servers: str,
     topic: str | None = None,
     transform: "Transform | None" = None,
+    transform_arrow: "TransformArrow | None" = None,
     options: Mapping[str, object] | None = None,
     checkpoint: str | None = None,
 ) -> "Pipeline":
@@ -108,7 +112,7 @@ def batch_writer(
     from fencepost.spark.sink.queries import Noted
 
     environment.adopt(active_session())
-    return _pipeline(pipeline, bootstrap_servers, topic, transform, options, Noted(checkpoint))
+    return _pipeline(pipeline, bootstrap_servers, topic, transform, transform_arrow, options, Noted(checkpoint))
 
 
 def _pipeline(
@@ -116,13 +120,14 @@ def _pipeline(
     servers: str,
     topic: str | None,
     transform: "Transform | None",
+    transform_arrow: "TransformArrow | None",
     options: Mapping[str, object] | None,
     noted: "Noted",
 ) -> "Pipeline":
     from fencepost.spark.sink.pipeline import Pipeline
     from fencepost.spark.sink.settings import SinkSettings
 
-    return Pipeline(SinkSettings.of(name, servers, topic, options), transform, noted)
+    return Pipeline(SinkSettings.of(name, servers, topic, options), transform, noted, transform_arrow)
 
 
 def write(

@@ -21,6 +21,7 @@ from fencepost.errors import BatchFailed, ConfigError, FencepostError, WriteFail
 from fencepost.spark.environment import explain, is_worker
 from fencepost.spark.sessions import is_connect, parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
+from fencepost.spark.sink.arrow_transform import ArrowTransform
 from fencepost.spark.sink.columns import WITHOUT_NULL_HEADERS
 from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
 from fencepost.spark.sink.deadline import JobDeadline
@@ -77,6 +78,7 @@ class WriteJob:
         self._shapes_asked_s = 0.0
         self._guess = SizeGuess(settings.small_batch_records)
         self._jobs = 0
+        self._transform: ArrowTransform | None = None  #: of the job that runs
         self._parallelism = parallelism(session)
         if (setting(session, "spark.speculation") or "false").lower() == "true":
             logger.warning(
@@ -96,13 +98,15 @@ class WriteJob:
         opening: Opening,
         batch_id: int | None = None,
         changelogs: Iterable[str] = (),
+        transform: ArrowTransform | None = None,
     ) -> JobResult:
-        """Write all rows, as `select_columns` gives them.
+        """Write all rows, as `select_columns` gives them, or what `transform` makes of them.
 
         `rows_max` is an upper bound of the input rows, if known. The transaction is begun when there is a record.
         `changelogs` are topics whose records cannot be dead letters.
         """
         self._jobs += 1
+        self._transform = transform
         try:
             self._dead_letters = self._dead_letters_of(batch_id, frozenset(changelogs))
             reports = self._run_here(rows, opening) if self._guess.is_small(rows_max) else None
@@ -162,7 +166,7 @@ class WriteJob:
     def _encode_settings(self, rows: "DataFrame") -> EncodeSettings:
         settings, shapes = self._settings, self._known_shapes()
         # Changes of state and several writes have a column with topics of their own.
-        topic = None if "topic" in rows.columns else settings.topic
+        topic = None if "topic" in rows.columns and self._transform is None else settings.topic
         return EncodeSettings(
             settings.client,
             topic,
@@ -171,6 +175,7 @@ class WriteJob:
             settings.batch_bytes,
             self._jobs,
             self._dead_letters,
+            self._transform,
         )
 
     def _dead_letters_of(self, batch_id: int | None, changelogs: frozenset[str]) -> DeadLetters | None:

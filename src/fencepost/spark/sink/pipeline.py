@@ -44,6 +44,7 @@ from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sessions import active_session, is_connect
 from fencepost.spark.sink import active, microbatch, progress, queries, steps, stopping
+from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform
 from fencepost.spark.sink.batch import Batch, Write
 from fencepost.spark.sink.columns import select_columns, with_topic
 from fencepost.spark.sink.decide import BatchDecision, swallowed
@@ -76,11 +77,23 @@ class Pipeline:
     One object serves one query at a time, over any number of its starts.
     """
 
-    def __init__(self, settings: SinkSettings, transform: Transform | None = None, noted: Noted | None = None) -> None:
+    def __init__(
+        self,
+        settings: SinkSettings,
+        transform: Transform | None = None,
+        noted: Noted | None = None,
+        transform_arrow: TransformArrow | None = None,
+    ) -> None:
+        if transform is not None and transform_arrow is not None:
+            raise ConfigError(
+                "give transform, which makes DataFrames, or transform_arrow, which makes tables: not both"
+            )
         self.settings = settings
         self.name = settings.pipeline
         self.noted = noted or Noted()
         self._transform = transform
+        self.transform_arrow = transform_arrow
+        self._arrow: ArrowTransform | None = None
         self._is_prepared = False
         self._lock = threading.Lock()
         self._open_batch: MicroBatch | None = None  #: inside a block
@@ -95,10 +108,13 @@ class Pipeline:
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark Connect sends a copy to its server. Connections, and what was learned through them, stay here."""
-        return {name: getattr(self, name) for name in ("settings", "_transform", "noted", "_is_prepared")}
+        return {
+            name: getattr(self, name) for name in ("settings", "_transform", "noted", "transform_arrow", "_is_prepared")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["settings"], state["_transform"], state["noted"])  # type: ignore[misc]
+        given = (state["settings"], state["_transform"], state["noted"], state["transform_arrow"])
+        self.__init__(*given)  # type: ignore[misc]
         self._is_prepared = state["_is_prepared"]
 
     def __call__(self, df: "DataFrame", batch_id: int) -> None:
@@ -168,6 +184,9 @@ class Pipeline:
 
         Raises ConfigError if a column is missing or wrong.
         """
+        if self.transform_arrow is not None:
+            self._arrow_transform(df)
+            return df
         self._is_prepared = True
         return select_columns(df, self.settings.topic, self.settings.dead_letters)
 
@@ -193,10 +212,18 @@ class Pipeline:
 
     # -- a batch -----------------------------------------------------------------------------------------------------
 
+    def _arrow_transform(self, df: "DataFrame") -> ArrowTransform | None:
+        """The same for all batches of a query."""
+        if self._arrow is None and self.transform_arrow is not None:
+            self._arrow = arrow_transform(df, self.transform_arrow, self.settings.dead_letters)
+        return self._arrow
+
     def _records(self, df: "DataFrame") -> Write:
         """A function that makes the records of a whole batch, for each attempt at it."""
 
         def make(state: State) -> "DataFrame":
+            if self.transform_arrow is not None:
+                return df
             records, topic = df if self._transform is None else self._transform(df, state), self.settings.topic
             if topic is not None and state.changelogs:  # changes of state go to a topic of their own
                 records, topic = with_topic(records, topic, unless_given=True), None
@@ -315,7 +342,8 @@ class Pipeline:
             if writes:
                 with stopping.interruptible(given.df.sparkSession), given.shared(writes):
                     rows = union_records([make(state) for make in writes])
-                    written = job.run(rows, rows_max, opening, batch.batch_id, state.topics)
+                    arrow = self._arrow_transform(given.df)
+                    written = job.run(rows, rows_max, opening, batch.batch_id, state.topics, arrow)
             elif standing.keeps_state:
                 with stopping.interruptible(given.df.sparkSession):
                     run_plan(given.df)

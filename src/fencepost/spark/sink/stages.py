@@ -32,6 +32,7 @@ from fencepost.client.shapes import TopicShape, shape_of, shapes_of
 from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.errors import FencepostError, WriteFailed
 from fencepost.spark.plain_errors import one_line
+from fencepost.spark.sink.arrow_transform import ArrowTransform
 from fencepost.spark.sink.dead_letters import DeadLetterBox, DeadLetters
 from fencepost.spark.sink.permits import Ticket, ask
 from fencepost.spark.workers import cluster_for
@@ -75,6 +76,7 @@ class EncodeSettings:
     batch_bytes: int
     spread: int = 0  #: the first partition for rows without a key; each batch should have another
     dead_letters: DeadLetters | None = None  #: for rows that cannot be written; None: they fail the batch
+    transform: ArrowTransform | None = None  #: makes records of the rows; None: the rows are records
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class RowEncoder:
         settings = self.settings
         self.shapes.update(settings.shapes)
         encoder: Encoder | None = None
-        for batch in rows:
+        for batch in rows if settings.transform is None else settings.transform.records(rows):
             if not len(batch):
                 continue
             new = self._topics(batch) - self.shapes.keys() - self.missing
