@@ -110,5 +110,5 @@ def test_an_empty_topic_is_an_empty_frame(spark: SparkSession, bootstrap: str, t
 
 
 def test_a_schema_of_the_users_cannot_change_what_a_value_is(spark: SparkSession, bootstrap: str, topic: Topic):
-    with pytest.raises(Exception, match="column .value. is BINARY here, not STRING"):
+    with pytest.raises(Exception, match=r"column .value. is BINARY here, not STRING"):
         load(spark.read.schema("value STRING"), bootstrap, subscribe=topic(1)).count()

@@ -108,6 +108,16 @@ def test_the_bytes_of_a_record_are_there_on_request(spark: SparkSession, bootstr
     assert (row.value.id, bytes(row.raw.key), bytes(row.raw.value)) == (7, b"k", GOOD.encode())
 
 
+def test_times_without_a_zone_are_in_the_zone_of_the_option(spark: SparkSession, bootstrap: str, topic: Topic):
+    name = topic(1)
+    fill(bootstrap, name, ['{"at": ["2024-07-01T12:00:00", "2024-07-01T12:00:00Z"]}'])
+    schema = "at ARRAY<TIMESTAMP>"
+    for zone, hours in (("UTC", 0), ("Europe/Warsaw", -2)):
+        frame = typed(spark, bootstrap, name, valueSchema=schema, timeZone=zone)
+        (row,) = frame.selectExpr("unix_seconds(value.at[0]) - unix_seconds(value.at[1]) AS apart").collect()
+        assert row.apart == hours * 3600
+
+
 def test_a_stream_is_typed_like_a_batch(spark: SparkSession, bootstrap: str, topic: Topic, tmp_path: Any):
     name = topic(2)
     fill(bootstrap, name, [f'{{"id": {index}}}' for index in range(50)])
@@ -138,6 +148,7 @@ def test_a_stream_is_typed_like_a_batch(spark: SparkSession, bootstrap: str, top
         (None, {"valueSchema": "a INT", "mode": "DROPMALFORMED"}, "would lose records"),
         (None, {"valueSchema": "a INT", "mode": "odd"}, "must be one of failfast, permissive"),
         (None, {"valueSchema": "a MAP<INT, INT>"}, "map"),
+        (None, {"valueSchema": "a INT", "timeZone": "Mars/Base"}, "there is no time zone 'Mars/Base'"),
         ("value STRUCT<a: INT>, b INT", {}, "the source has no column 'b'"),
         ("value BINARY, b INT", {"valueFormat": "binary"}, "need a format that has some"),
         ("a INT, offset INT", {}, "column 'offset' is BIGINT here, not INT"),

@@ -1,7 +1,8 @@
 """Keys and values as columns of their own types, decoded in the source (`fencepost.formats`).
 
-Owns the options `keyFormat`, `valueFormat`, `keySchema`, `valueSchema`, `includeRaw`, `mode` and
-`columnNameOfCorruptRecord`, the columns that a DataFrame has with them, and the conversion of what was read.
+Owns the options `keyFormat`, `valueFormat`, `keySchema`, `valueSchema`, `includeRaw`, `mode`,
+`columnNameOfCorruptRecord` and `timeZone`, the columns that a DataFrame has with them, and the conversion of what was
+read.
 
 There are two ways to say which columns. With `valueSchema`, the DataFrame has Kafka's columns, and `value` has that
 type. With Spark's `.schema(...)` it has exactly the columns that are named there: Kafka's by their names, and any
@@ -15,6 +16,7 @@ PERMISSIVE its row is there, with the bytes of the record and the reason in a co
 import enum
 import functools
 import re
+import zoneinfo
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Never
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 KEY, VALUE, HEADERS = "key", "value", "headers"
+UTC = "UTC"
 #: Kafka's columns but for key and value, with their types.
 PLAIN = {
     "topic": "STRING",
@@ -56,7 +59,16 @@ TYPES = {
     "double": "DOUBLE",
     "uuid": "STRING",
 }
-NAMES = ("keyFormat", "valueFormat", "keySchema", "valueSchema", "includeRaw", "mode", "columnNameOfCorruptRecord")
+NAMES = (
+    "keyFormat",
+    "valueFormat",
+    "keySchema",
+    "valueSchema",
+    "includeRaw",
+    "mode",
+    "columnNameOfCorruptRecord",
+    "timeZone",
+)
 EXAMPLE = "purchaseId BIGINT, userFullName STRING"
 _ONE_TYPE = re.compile(
     r"\s*(ARRAY|MAP|STRUCT)\s*<.*>\s*|\s*\w+\s*(\(\s*\d+\s*(,\s*\d+\s*)?\))?\s*", re.IGNORECASE | re.DOTALL
@@ -79,6 +91,7 @@ class Typing:
     mode: Mode = Mode.FAILFAST
     corrupt: str = DEFAULT_CORRUPT
     include_raw: bool = False
+    zone: str = UTC  #: of times that do not name one
 
     @property
     def is_plain(self) -> bool:
@@ -110,7 +123,16 @@ def parse_typing(given: Options) -> Typing:
         Mode(given.one_of("mode", Mode.FAILFAST.value, [each.value for each in Mode])),
         given.text("columnNameOfCorruptRecord") or DEFAULT_CORRUPT,
         given.flag("includeRaw", False),
+        _zone(given.text("timeZone") or UTC),
     )
+
+
+def _zone(name: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigError(f"option 'timeZone': there is no time zone {name!r}, such as Europe/Warsaw") from None
+    return name
 
 
 def schema_text(typing: Typing, *, include_headers: bool) -> str:
@@ -166,8 +188,9 @@ class TypedRows:
         made = dict(read)
         faults: dict[int, str] = {}
         for name, kind in self.kinds.items():
-            converted = _decoder(self.typing.formats[name], kind).decode(read[name])
-            made[name] = converted.values
+            converted = _decoder(self.typing.formats[name], kind, self.typing.zone).decode(read[name])
+            values = converted.values
+            made[name] = values if values.type == kind else values.cast(kind)
             for row, reason in converted.faults.items():
                 faults.setdefault(row, f"{name}: {reason}")
         if faults and self.typing.mode is Mode.FAILFAST:
@@ -210,7 +233,7 @@ def typed_rows(typing: Typing, schema: "StructType") -> TypedRows | None:
         kinds[VALUE] = _struct(arrow_schema(StructType(fields)))
     kinds = {name: kind for name, kind in kinds.items() if typing.formats[name] != BINARY}
     for name, kind in kinds.items():
-        _decoder(typing.formats[name], kind)  # raises for a type that the format does not have
+        _decoder(typing.formats[name], kind, typing.zone)  # raises for a type that the format does not have
     return TypedRows(typing, kinds, frozenset(field.name for field in fields), arrow)
 
 
@@ -253,12 +276,29 @@ def arrow_schema(schema: "StructType") -> Any:
 
 
 @functools.cache
-def _decoder(name: str, kind: Any) -> Decoder:
-    return find(name).decoder(kind)
+def _decoder(name: str, kind: Any, zone: str) -> Decoder:
+    return find(name).decoder(_in_zone(kind, zone))
+
+
+def _in_zone(kind: Any, zone: str) -> Any:
+    """The type with its instants in this zone: a decoder takes it for times that do not name one."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    if zone == UTC:
+        return kind
+    if pa.types.is_timestamp(kind):
+        return kind if kind.tz is None else pa.timestamp(kind.unit, zone)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_zone(field.type, zone)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_in_zone(kind.value_type, zone)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, kind.item_field.with_type(_in_zone(kind.item_type, zone)))
+    return kind
 
 
 def _struct(schema: Any) -> Any:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     return pa.struct(list(schema))
 
