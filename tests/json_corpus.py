@@ -105,7 +105,7 @@ _ZONES = [
     "", "", "", "Z", "+01:00", "-08:00", "+1:00", "+01:5", "+18:00", "+18:01", "+0530", "+05", "+5", "+053015",
     "+05:30:15", "UTC", "GMT", "UT", "GMT+1", "UTC-01:30", "UT+2", "GMT0", " Europe/Paris", "Europe/Paris", "PST",
     " EST", "IST",
-    "Asia/Kathmandu", "America/New_York", "Nowhere/City", "z", " ", "+", "-", "Zulu", "CET",
+    "Asia/Kathmandu", "America/New_York", "Nowhere/City", "z", " ", "+", "-", "Zulu",
 ]  # fmt: skip
 _CHARACTERS = [
     "a", "b", "Z", " ", "0", "é", "ß", "Ł", "中", "😀", "\u2028", "\u007f", "\u0080", "\ufffd", "\uffff", "𝒳", "'", "/",

@@ -9,6 +9,8 @@ import re
 import zoneinfo
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 
+from fencepost.formats.zones import SHORT_IDS
+
 MICROS, DAY_S = 1_000_000, 86_400
 DAY_MICROS = DAY_S * MICROS
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -20,17 +22,6 @@ _TIMESTAMP = re.compile(rf"([+-]?)([0-9]{{4,6}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,
 _TIME = re.compile(f"(T?){_CLOCK}", re.DOTALL)
 _OFFSET = re.compile(r"([+-])(?:([0-9])|([0-9]{2})(?::?([0-9]{2}))?|([0-9]{2}):([0-9]{2}):([0-9]{2})|([0-9]{6}))")
 _REGION = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
-#: Java's ZoneId.SHORT_IDS
-_SHORT = {
-    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
-    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
-    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
-    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata",
-    "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland",
-    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
-    "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh", "EST": "America/Panama", "MST": "America/Phoenix",
-    "HST": "Pacific/Honolulu",
-}  # fmt: skip
 
 
 def date(text: str) -> int | None:
@@ -68,7 +59,7 @@ def zone(name: str) -> tzinfo | None:
     """A time zone by a name or offset that Java knows."""
     name = re.sub(r"([+-])([0-9]):", r"\g<1>0\2:", name, count=1)
     name = re.sub(r"([+-])([0-9]{2}):([0-9])$", r"\1\2:0\3", name, count=1)
-    name = _SHORT.get(name, name)
+    name = SHORT_IDS.get(name, name)
     if name == "Z":
         return UTC
     if name[:1] in ("+", "-"):

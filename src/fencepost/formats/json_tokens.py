@@ -18,6 +18,21 @@ _SINGLE = re.compile(rf"'((?:[^'\\\x00-\x1f]++|{_ESCAPE})*+)'")
 #: Jackson decodes Base64 from the text as it lies there: it may have line breaks.
 _DOUBLE_BROKEN = re.compile(rf'"((?:[^"\\]++|{_ESCAPE})*+)"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)((?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
+_GAP = r"[ \t\n\r]*+"
+_PLAIN = (
+    rf'(?:"(?:[^"\\\x00-\x1f]++|{_ESCAPE})*+"|true|false|null'
+    r"|-?(?:0|[1-9][0-9]{0,300}+)(?:\.[0-9]{1,300}+)?(?:[eE][+-]?[0-9]{1,9}+)?)"
+)
+
+
+def _container(item: str) -> str:
+    item = f"{_GAP}{item}{_GAP}"
+    field = rf'{_GAP}"[^"\\\x00-\x1f]{{0,9999}}+"{_GAP}:{item}'
+    return rf"(?:\[(?:{item}(?:,{item})*+)?+\]|\{{(?:{field}(?:,{field})*+)?+\}})"
+
+
+#: Arrays and objects that hold nothing deep, long or not standard are skipped at once, for speed.
+_SHALLOW = re.compile(_container(rf"(?:{_PLAIN}|{_container(f'(?:{_PLAIN}|{_container(_PLAIN)})')})"))
 _WORD = re.compile(r"true|false|null|NaN|[+-]?Infinity|[+-]INF")
 _SPACE = re.compile(r"[ \t\n\r]*")
 _PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
@@ -104,7 +119,11 @@ _WORDS = {"null": Kind.NULL, "true": Kind.TRUE, "false": Kind.FALSE}
 
 
 def _check_digits(number: str, at: int) -> None:
-    if len(number) > DIGITS_MAX and sum(map(str.isdigit, number)) > DIGITS_MAX:
+    if len(number) <= DIGITS_MAX:
+        return
+    digits = number.removeprefix("-")
+    counted = sum(map(str.isdigit, digits)) - (digits[0] == "0")  # the 0 of 0.5 is not counted
+    if counted > DIGITS_MAX:
         raise NotJson(at, f"a number of at most {DIGITS_MAX} digits")
 
 
@@ -202,13 +221,17 @@ def copy(text: str, at: int, depth: int, parts: list[str] | None = None) -> int:
     while True:
         found = token(text, at)
         if found.kind is Kind.OBJECT or found.kind is Kind.ARRAY:
-            closing.append("}" if found.kind is Kind.OBJECT else "]")
-            check_depth(depth + len(closing) - 1, at)
-            write(text[at])
-            at = space(text, at + 1)
-            if text[at : at + 1] != closing[-1]:
-                at = _write_name(text, at, closing, write)
-                continue
+            check_depth(depth + len(closing), at)
+            shallow = _SHALLOW.match(text, at) if parts is None and depth + len(closing) < DEPTH_MAX - 2 else None
+            if shallow is not None:
+                at = shallow.end()
+            else:
+                closing.append("}" if found.kind is Kind.OBJECT else "]")
+                write(text[at])
+                at = space(text, at + 1)
+                if text[at : at + 1] != closing[-1]:
+                    at = _write_name(text, at, closing, write)
+                    continue
         else:
             if parts is not None:
                 write(_written(found))

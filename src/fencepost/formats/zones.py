@@ -30,7 +30,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 _UTC = {"Z", "UTC", "GMT", "UT", "ETC/UTC", "ETC/GMT", "ZULU", "UCT"}
 #: Java's `ZoneId.SHORT_IDS`.
-_SHORT = {
+SHORT_IDS = {
     "EST": "-05:00", "HST": "-10:00", "MST": "-07:00", "ACT": "Australia/Darwin", "AET": "Australia/Sydney",
     "AGT": "America/Argentina/Buenos_Aires", "ART": "Africa/Cairo", "AST": "America/Anchorage",
     "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka", "CAT": "Africa/Harare", "CNT": "America/St_Johns",
@@ -70,7 +70,7 @@ class Zone:
 def _find(name: str) -> tuple[int, zoneinfo.ZoneInfo | None]:
     if name.upper() in _UTC:
         return 0, None
-    name = _SHORT.get(name, name)
+    name = SHORT_IDS.get(name, name)
     if found := _OFFSET.fullmatch(name):
         hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
         size = 3600 * hours + 60 * minutes + seconds
