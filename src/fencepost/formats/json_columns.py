@@ -19,6 +19,7 @@ from fencepost.client.arrow import Bytes, Ints
 
 walk: Any = jit.load("formats.json_decode_kernels")
 read: Any = jit.load("formats.json_value_kernels")
+read_text: Any = jit.load("formats.json_text_kernels")
 
 
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -263,7 +264,7 @@ class _Text:
             _leave_what_is_no_text(documents, spans, owners)
         out = np.empty(spans.bytes, np.uint8)
         offsets, valid = np.zeros(len(owners) + 1, np.int32), np.zeros(len(owners), np.uint8)
-        kernel = read.read_texts if pa.types.is_string(self.kind) else read.read_base64
+        kernel = read_text.read_texts if pa.types.is_string(self.kind) else read_text.read_base64
         used = kernel(tuple(documents), tuple(spans), owners, out, offsets, valid)
         bitmap, nulls = _bitmap(valid)
         buffers = [bitmap, pa.py_buffer(offsets), pa.py_buffer(out[:used])]

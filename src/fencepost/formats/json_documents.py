@@ -30,6 +30,7 @@ from fencepost.formats.json_tokens import (
     copy,
     name,
     plain,
+    separator,
     space,
     to_double,
     token,
@@ -146,7 +147,7 @@ def _struct_reader(wanted: Any, read_text: Reader) -> Reader:
                     values[field[0]], at = field[1](text, at, depth + 1)
                 except BadDocument as bad:
                     raise bad.inside(f".{said}") from None
-            at, more = _next(text, at, "}")
+            at, more = separator(text, at, "}")
             if not more:
                 return tuple(values), at
 
@@ -167,7 +168,7 @@ def _list_reader(read_item: Reader) -> Reader:
             except BadDocument as bad:
                 raise bad.inside(f"[{len(items)}]") from None
             items.append(item)
-            at, more = _next(text, at, "]")
+            at, more = separator(text, at, "]")
             if not more:
                 return items, at
 
@@ -189,7 +190,7 @@ def _map_reader(read_item: Reader) -> Reader:
             except BadDocument as bad:
                 raise bad.inside(f"[{_shown(said)!r}]") from None
             pairs.append((as_java(said), item))
-            at, more = _next(text, at, "}")
+            at, more = separator(text, at, "}")
             if not more:
                 return pairs, at
 
@@ -205,17 +206,6 @@ def _opened(text: str, at: int, depth: int, bracket: str, what: str) -> bool:
     if found.kind is Kind.NULL:
         return False
     raise BadDocument(f"{_told(found)} is not {what}")
-
-
-def _next(text: str, at: int, closing: str) -> tuple[int, bool]:
-    """After an item: where the next one is, or where the value ends."""
-    at = space(text, at)
-    found = text[at : at + 1]
-    if found == ",":
-        return space(text, at + 1), True
-    if found == closing:
-        return at + 1, False
-    raise NotJson(at, f"',' or '{closing}'")
 
 
 def _read_text(text: str, at: int, depth: int) -> tuple[str | None, int]:

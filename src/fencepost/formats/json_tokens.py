@@ -25,6 +25,11 @@ _PLAIN = (
 )
 
 
+#: A name that is not long, and the separator after a value, each with the white space around it.
+_NAME = re.compile(rf'"([^"\\\x00-\x1f]{{0,9999}}+)"{_GAP}:{_GAP}')
+_SEPARATOR = re.compile(rf"{_GAP}([,\]}}]){_GAP}")
+
+
 def _container(item: str) -> str:
     item = f"{_GAP}{item}{_GAP}"
     field = rf'{_GAP}"[^"\\\x00-\x1f]{{0,9999}}+"{_GAP}:{item}'
@@ -189,6 +194,9 @@ def as_java(said: str) -> str:
 
 def name(text: str, at: int) -> tuple[str, int]:
     """The name of a field, and the position of its value."""
+    match = _NAME.match(text, at)
+    if match is not None:
+        return match[1], match.end()
     first = text[at : at + 1]
     if first != '"' and first != "'":
         raise NotJson(at, "a name in quotes")
@@ -199,6 +207,16 @@ def name(text: str, at: int) -> tuple[str, int]:
     if text[at : at + 1] != ":":
         raise NotJson(at, "':' after a name")
     return found.text, space(text, at + 1)
+
+
+def separator(text: str, at: int, closing: str) -> tuple[int, bool]:
+    """After an item: where the next one is, or where the value ends."""
+    match = _SEPARATOR.match(text, at)
+    if match is not None and match[1] == ",":
+        return match.end(), True
+    if match is None or match[1] != closing:
+        raise NotJson(space(text, at), f"',' or '{closing}'")
+    return match.end(1), False
 
 
 def check_length(said: str) -> None:

@@ -121,8 +121,8 @@ def test_a_document_of_ten_megabytes_means_what_it_means_to_from_json(spark: Spa
     lines = ",".join(f'{{"sku":"é\\n{number}","price":{number}.25}}' for number in range(5000))
     document = f'{{"id":1,"lines":[{lines}],"raw":"{"é" * 4_950_000}","skipped":[{lines}]}}'.encode()
     assert len(document) > 10_000_000
-    counts = compare(spark, "large", json_corpus.NESTED, [document, document[:-1], b'{"id":2}'])
-    assert counts == {"equal": 2, "both faults": 1}
+    assert compare(spark, "large", json_corpus.NESTED, [document, b'{"id":2}']) == {"equal": 2}
+    assert compare(spark, "cut", json_corpus.NESTED, [document[:-1], b'{"id":2}']) == {"equal": 1, "both faults": 1}
 
 
 @pytest.mark.thorough
