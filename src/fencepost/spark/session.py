@@ -5,6 +5,7 @@ session that is already running is returned unchanged, without a warning.
 """
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -32,6 +33,10 @@ PLAIN_FILES_OF_4_0 = PLAIN_FILES.replace(".checkpointing", "")
 
 #: The beginning of a JVM's last error message.
 FAILURE = 'Exception in thread "main" '
+
+#: Where options of the driver's JVM may come from, besides Spark's settings.
+JAVA_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_A_COLLECTOR = re.compile(r"-XX:[+-]Use\w*GC")
 
 #: Spark's default is 10,000 rows, which is little for records that Python processes by the column.
 ARROW_ROWS = 65_536
@@ -65,7 +70,7 @@ def session(
     given = {name: str(value) for name, value in (conf or {}).items()}
     ours = recommended(master, log_file, version)
     settings = ours | given
-    settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], given.get(JAVA_OPTIONS)]))
+    settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], _collector(given), given.get(JAVA_OPTIONS)]))
     _prepare_environment(master)
     settings |= {"spark.master": master, "spark.app.name": app_name}
     builder = SparkSession.builder
@@ -109,10 +114,19 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None, ver
         # some workers end with a stack trace on standard error when Spark stops. With a log file it goes there.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
     if is_one_process(master):
+        # What is shuffled is read again at once, from the page cache. Compressing it costs more than it saves.
+        settings["spark.shuffle.compress"] = "false"
         settings[CHECKPOINT_FILES] = PLAIN_FILES_OF_4_0 if version.startswith("4.0.") else PLAIN_FILES
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return settings
+
+
+def _collector(given: Mapping[str, str]) -> str:
+    """Record batches are large objects, which Java's default collector keeps apart. Only if nobody chose another."""
+    chosen = [given.get(name, "") for name in (JAVA_OPTIONS, "spark.driver.defaultJavaOptions")]
+    chosen += [os.environ.get(name, "") for name in JAVA_VARIABLES]
+    return "" if any(_A_COLLECTOR.search(text) for text in chosen) else "-XX:+UseParallelGC"
 
 
 def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.spark.environment import is_local, is_one_process
-from fencepost.spark.session import CHECKPOINT_FILES, recommended
+from fencepost.spark.session import CHECKPOINT_FILES, JAVA_OPTIONS, JAVA_VARIABLES, _collector, recommended
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,13 @@ def test_unix_sockets_only_where_their_noise_has_a_file_to_go_to() -> None:
     name = "spark.python.unix.domain.socket.enabled"
     assert name not in recommended("local[2]")
     assert recommended("local[2]", "a.log")[name] == "true"
+
+
+def test_a_collector_is_chosen_unless_somebody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in JAVA_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert _collector({}) == "-XX:+UseParallelGC"
+    assert _collector({JAVA_OPTIONS: "-Xss4m"}) == "-XX:+UseParallelGC"
+    assert not _collector({JAVA_OPTIONS: "-Xss4m -XX:+UseZGC"})
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC")
+    assert not _collector({})

@@ -3,6 +3,7 @@
 Only for use inside the sink: after fencing and before writing, the committed end of the state is certain.
 """
 
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from fencepost.spark.naming import changelog_name
 from fencepost.spark.sessions import parallelism
 from fencepost.spark.shuffle import repartition_by_id
 from fencepost.spark.state import changelog, values
+from fencepost.spark.state.records import SCHEMA, records_of
 from fencepost.spark.state.stage import KEY, PARTITION, STATE, StateStage
 from fencepost.spark.state.step import StatefulStep
 
@@ -63,11 +65,14 @@ class State:
         state, output = _schema(step.state), _schema(step.output)
         state_schema, output_schema = _arrow_schema(state), _arrow_schema(output)
         values.check_schema(state_schema, f"the state of step {step.name!r}")
-        stage = StateStage(self._cluster.settings, log, self._directory, step, state_schema, output_schema)
+        records = records_of(step, output_schema, log.topic)
+        stage = StateStage(self._cluster.settings, log, self._directory, step, state_schema, output_schema, records)
         own = [StructField(KEY, StringType()), StructField(PARTITION, IntegerType()), StructField(STATE, state)]
         key = sql.to_json(sql.struct(*step.keys), KEY_JSON)
         keyed = rows.withColumn(KEY, key).withColumn(PARTITION, _owner(log.partitions))
         placed = repartition_by_id(keyed, log.partitions, PARTITION)
+        if records is not None:
+            return placed.mapInArrow(stage, _record_type())
         done = placed.mapInArrow(stage, StructType([*own, *output.fields]))
         return done.select(*_record(step, output.names, log.topic))
 
@@ -107,6 +112,14 @@ def _arrow_schema(schema: "StructType") -> Any:
 
     zone: Any = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
+
+
+@functools.cache
+def _record_type() -> "StructType":
+    """Of finished records. Written as text it would need a call to the JVM."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(SCHEMA)
 
 
 def _schema(ddl: str) -> "StructType":

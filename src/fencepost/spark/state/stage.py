@@ -1,7 +1,8 @@
 """What the owner of a changelog partition does with a batch: catch up, look up, call the step's function.
 
-It writes nothing. It returns rows of two kinds: changes (`KEY` is set), which become records of the changelog, and
-outputs. Both go through the sink like any other rows, so they are in the same transaction.
+It writes nothing. It returns changes, which become records of the changelog, and outputs: as finished records if it can
+(`records`), and otherwise as rows of which Spark makes them (`KEY` is set in a change). Both go through the sink like
+any other rows, so they are in the same transaction.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from fencepost.errors import WriteFailed
 from fencepost.spark.state import values
 from fencepost.spark.state.cache import cache_for
 from fencepost.spark.state.changelog import Changelog
+from fencepost.spark.state.records import Records
 from fencepost.spark.state.step import Keyed, StatefulStep, Updated
 from fencepost.spark.workers import cluster_for
 from fencepost.wire.terms import TopicPartition
@@ -34,6 +36,7 @@ class StateStage:
     step: StatefulStep
     state_schema: Any
     output_schema: Any
+    records: Records | None = None  #: makes the records here
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         found = [batch for batch in batches if len(batch)]
@@ -70,12 +73,20 @@ class StateStage:
         columns = [column.combine_chunks() for column in state.columns]
         is_gone = np.logical_and.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
         struct = pa.StructArray.from_arrays(columns, fields=list(self.state_schema), mask=pa.array(is_gone))
+        if self.records is not None:
+            yield from self.records.changes(names, struct, partition).to_batches(max_chunksize=ROWS_PER_BATCH)
+            return
         changes = pa.table({KEY: names, PARTITION: pa.array(np.full(len(names), partition, np.int32)), STATE: struct})
         yield from self._whole(changes)
 
     def _outputs(self, updated: Updated) -> Iterator[Any]:
-        if updated.output is not None and len(updated.output):
-            yield from self._whole(self._cast(updated.output, self.output_schema, "output"))
+        if updated.output is None or not len(updated.output):
+            return
+        output = self._cast(updated.output, self.output_schema, "output")
+        if self.records is not None:
+            yield from self.records.outputs(output).to_batches(max_chunksize=ROWS_PER_BATCH)
+        else:
+            yield from self._whole(output)
 
     def _whole(self, part: Any) -> Iterator[Any]:
         """With all columns of the result; those that `part` lacks are null."""
