@@ -124,11 +124,12 @@ def secured(server: Server, options: Any, report: Report) -> list[list[Any]]:
 def main() -> None:
     parser = shared.parser(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--records", type=int, default=1_600_000)
+    parser.add_argument("--records", type=int, default=2_400_000)
     parser.add_argument("--batch", type=int, default=200_000, help="records in a micro-batch")
     races.add_options(parser, SHOP)
     parser.set_defaults(brokers=["kafka", "fencepost"], repetitions=1)
     options = shared.parse(parser)
+    races.check_options(parser, options)
     report = Report("spark", "Spark", environment())
     report.notes.append(f"Spark {version('pyspark')}")
     report.notes.append(races.described(options))

@@ -41,5 +41,6 @@ def add(
     grown = {label: exponent(points) for label, points in drawn.items()}
     said = ", ".join(f"{label} x^{power:.2f}" for label, power in grown.items() if power is not None)
     whole = f"{caption}. {axes.y} grows at the end of the curve as: {said}" if said else caption
-    plots = {f"growth-{name}": chart.lines(caption, axes.x, axes.y, drawn, log_y=axes.log_y)} if drawn else {}
+    title = caption.partition(":")[0]
+    plots = {f"growth-{name}": chart.lines(title, axes.x, axes.y, drawn, log_y=axes.log_y)} if drawn else {}
     report.table(whole, columns, rows, section=f"growth-{name}", plots=plots)

@@ -8,7 +8,7 @@ from bench.harness.brokers import Flush
 from fencepost.security.names import Protocol
 
 #: The most of each that a quick run takes.
-QUICK = {"records": 200_000, "commits": 10}
+QUICK = {"records": 200_000, "batch": 20_000, "commits": 10}
 
 SECURED = [protocol for protocol in Protocol if protocol is not Protocol.PLAINTEXT]
 

@@ -27,8 +27,11 @@ from fencepost.child import Child
 from fencepost.shop import PURCHASES
 
 TIMEOUT_S = 900.0
-#: A Kafka Streams application that writes nothing for so long, at commits every second, has come to the end.
-QUIET_S = 3.0
+#: A Kafka Streams application that writes nothing for so long, at commits every second, has come to the end. The wait
+#: is not counted: the clock stops at the last record.
+QUIET_S = 10.0
+#: Counted batches of a system that commits in batches: a rate of fewer says little.
+BATCHES_MIN = 3
 
 COLUMNS = (
     *("broker", "system", "purchases/s", "ours is", "CPU s per million: JVM", "Python", "broker ", "all", "ours is "),
@@ -67,6 +70,7 @@ def race(
         for name in names[turn:] + names[:turn]:
             print(f"{server.name}: {systems[name].title} …", file=sys.stderr, flush=True)
             found[name].append(run(server, contest, systems[name], how))
+            print(f"  {found[name][-1].rate:,.0f} purchases/s", file=sys.stderr, flush=True)
     return found
 
 
@@ -173,6 +177,14 @@ def add_options(parser: argparse.ArgumentParser, systems: dict[str, System]) -> 
     parser.add_argument("--warm-up", type=float, default=1 / 3, metavar="SHARE", help="not counted (default 1/3)")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--cores", type=int, default=2)
+
+
+def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse what could not be measured."""
+    counted = round(options.records * (1 - options.warm_up)) // options.batch
+    if counted < BATCHES_MIN:
+        least = round(BATCHES_MIN * options.batch / (1 - options.warm_up))
+        parser.error(f"{counted} batches would be counted: with --batch {options.batch} take --records {least} or more")
 
 
 def described(options: argparse.Namespace) -> str:
