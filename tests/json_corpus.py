@@ -300,7 +300,7 @@ class Maker:
 
 
 def rows(array: Any) -> list[Any]:
-    """Python values to compare: times as numbers, floats as text, so that NaN equals NaN and -0.0 is not 0.0."""
+    """Python values to compare: times as numbers, floats as bytes, so that NaN equals NaN and -0.0 is not 0.0."""
     kind, nulls = array.type, array.is_null().to_pylist()
     if pa.types.is_struct(kind):
         fields = [rows(array.field(index)) for index in range(kind.num_fields)]
@@ -314,5 +314,5 @@ def rows(array: Any) -> list[Any]:
     elif pa.types.is_temporal(kind):
         made = array.cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).to_pylist()
     else:
-        made = [repr(value) if isinstance(value, float) else value for value in array.to_pylist()]
+        made = [repr(value).encode() if isinstance(value, float) else value for value in array.to_pylist()]
     return [None if null else value for null, value in zip(nulls, made, strict=True)]

@@ -23,6 +23,8 @@ from tests import json_corpus
 CORRUPT = "_corrupt"
 #: What a fault begins with that Spark does not see, or contains.
 NOT_UTF8, TRAILING = "not UTF-8 at byte", ": expected the end, found"
+#: Jackson takes a character for a hexadecimal digit whose lowest byte is one.
+ODD_DIGIT = re.compile(rb"\\u[0-9a-fA-F]{0,3}[\xc4-\xf4]")
 #: As Java writes it, if it has many digits.
 NUMBER = re.compile(r"-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?")
 #: Documents at a time: Spark's driver takes only so many bytes of results.
@@ -64,6 +66,8 @@ def compare(spark: SparkSession, name: str, wanted: Any, documents: list[bytes],
         for row, document in enumerate(part):
             fault = ours.faults.get(row)
             kind = judged(fault, mine[row], theirs[row], corrupt[row], is_struct=pa.types.is_struct(wanted))
+            if kind == "different" and fault and ODD_DIGIT.search(document) and "escapes" in fault:
+                kind = "odd digits"
             counts[kind] += 1
             if kind == "different":
                 print(f"{name}: {document[:300]!r}\n  Spark: corrupt={corrupt[row]} {theirs[row]!r:.500}")
@@ -129,4 +133,4 @@ def test_a_document_of_ten_megabytes_means_what_it_means_to_from_json(spark: Spa
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_many_generated_documents_mean_what_they_mean_to_from_json(spark: SparkSession, name: str) -> None:
-    check(spark, name, 2, 40_000)
+    check(spark, name, 2, 30_000)
