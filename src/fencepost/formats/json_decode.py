@@ -5,7 +5,10 @@ A kernel walks every document once, and finds where the wanted values lie; other
 the row, or says what is wrong.
 
 Invariant: the result never depends on which of the two has read a document. `json_documents` is the meaning, the
-kernels are quick. What differs from Spark, on purpose or not, is listed in docs/formats.md.
+kernels are quick.
+
+On purpose, text after the value and bytes that are not UTF-8 are faults here, and a fault makes the whole value null:
+Spark ignores the first, replaces the second by U+FFFD, and keeps the other fields. docs/formats.md has all differences.
 """
 
 import re
