@@ -37,14 +37,14 @@ from fencepost.client.arrow import (
 )
 from fencepost.client.faults import Fault, Reason, readable
 from fencepost.client.row_faults import (
-    ERROR,
     NO_TOPIC,
+    SAID,
     OnFault,
     RowFaults,
     missing_keys,
     null_headers,
     refuse,
-    said_by_query,
+    said,
     time_text,
     wrong_partitions,
     wrong_times,
@@ -141,9 +141,10 @@ class Encoder:
 
     def add(self, rows: Any) -> list[Blob]:
         """Add a RecordBatch. Returns the blobs that are complete."""
+        made = self.finish() if self._pending and self._pending[0].schema != rows.schema else []
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
-        return self.finish() if self._pending_bytes >= self._pending_max else []
+        return [*made, *self.finish()] if self._pending_bytes >= self._pending_max else made
 
     def finish(self) -> list[Blob]:
         """Encode the rest of what has been added."""
@@ -212,9 +213,9 @@ class Encoder:
         """Of all rows, but for those that turn out to be too large."""
         given, topics = columns.given, columns.topics
         faults = RowFaults(columns.count)
-        if (said := said_by_query(given.get(ERROR))) is not None:
-            texts = given[ERROR]
-            faults.add(said, lambda row: Fault(Reason.QUERY, texts[row].as_py(), self._topic_name(columns, row)))
+        for name, reason in SAID.items():
+            if (told := said(given.get(name))) is not None:
+                faults.add(told, self._told(columns, reason, given[name]))
         if topics.size and int(topics.min()) < 0:
             faults.add(topics < 0, lambda row: self._no_topic(columns, row))
         if not self._names:
@@ -241,6 +242,9 @@ class Encoder:
             return self._topic
         name: str | None = columns.given["topic"].cast(pa.string())[row].as_py()
         return name
+
+    def _told(self, columns: _Columns, reason: Reason, texts: Any) -> Callable[[int], Fault]:
+        return lambda row: Fault(reason, texts[row].as_py(), self._topic_name(columns, row))
 
     def _fault(self, columns: _Columns, reason: Reason, text: str) -> Callable[[int], Fault]:
         return lambda row: Fault(reason, text, self._topic_name(columns, row))

@@ -23,6 +23,8 @@ class Reason(enum.StrEnum):
     NO_KEY = "no-key"  #: a compacted topic takes no record without a key
     TIMESTAMP = "timestamp"  #: too far from the present for the topic
     TOO_LARGE = "too-large"  #: larger than the topic's max.message.bytes
+    FORMAT = "format"  #: its key or value cannot be written in the format that was asked for
+    CORRUPT = "corrupt"  #: the source could not read it: the column `_corrupt_record`
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,14 @@ OnFault = Callable[[Any, Sequence[Fault]], "list[Blob]"]
 ERROR = "error"
 #: The column by which a query says where a row is from: a struct of topic, partition and offset.
 SOURCE = "source"
+#: The column by which the source says of a record why it cannot be read.
+CORRUPT = "_corrupt_record"
+#: The column of the bytes that a row was made of: a struct of key and value. They are those of its dead letter.
+RAW = "raw"
+#: The column of what is wrong with a row's key or value, from the conversion to bytes.
+UNWRITABLE = "__unwritable"
+#: The columns of text that make a row with a text a fault, in the order in which they count.
+SAID = {CORRUPT: Reason.CORRUPT, ERROR: Reason.QUERY, UNWRITABLE: Reason.FORMAT}
 #: In the array of topics: none, or one that does not exist.
 NO_TOPIC = -1
 WAY_ON = "To go on without such rows, give the sink the option deadLetters: a topic that they are written to instead"
@@ -60,8 +68,8 @@ class RowFaults:
         return mask
 
 
-def said_by_query(column: Any) -> Mask | None:
-    """The rows whose `error` is not null. A column of another type than text is not ours."""
+def said(column: Any) -> Mask | None:
+    """The rows for which a column of `SAID` has a text. A column of another type than text is not ours."""
     if column is None or not _is_text(column.type) or column.null_count == len(column):
         return None
     return _as_mask(column.is_valid())

@@ -64,7 +64,7 @@ class Batch:
         if self._pipeline.transform_arrow is not None:
             raise ConfigError("a writer with transform_arrow takes whole batches: call writer(df, batch_id)")
         topic = topic or settings.topic
-        records = select_columns(rows, topic, settings.dead_letters)
+        records = select_columns(rows, topic, settings.dead_letters, settings.formats)
         if topic is not None:
             records = with_topic(records, topic)
         self.add(lambda _state: records)

@@ -55,6 +55,7 @@ def encode_settings(
         settings.batch_bytes,
         spread=batch_id or 0,
         dead_letters=letters,
+        formats=settings.formats,
     )
 
 

@@ -10,19 +10,19 @@ import re
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import fencepost.errors
 from fencepost.client.cluster import Cluster
 from fencepost.client.shapes import TopicShape, shape_of
 from fencepost.client.transaction import timed_out
-from fencepost.errors import BatchFailed, ConfigError, FencepostError, WriteFailed
+from fencepost.errors import BatchFailed, FencepostError, WriteFailed
 from fencepost.spark.environment import explain, is_worker
 from fencepost.spark.sessions import is_connect, parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
 from fencepost.spark.sink.arrow_transform import ArrowTransform
-from fencepost.spark.sink.columns import WITHOUT_NULL_HEADERS
+from fencepost.spark.sink.columns import has_topic
 from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
 from fencepost.spark.sink.deadline import JobDeadline
 from fencepost.spark.sink.opening import Opening
@@ -54,7 +54,6 @@ SHAPE_AGE_MAX_S = 60.0
 
 #: One of our errors in Spark's message about a failed task.
 _OURS = re.compile(r"fencepost\.errors\.(\w+): (.*)")
-_UNIFORM = {name: f"CAST(`{name}` AS BINARY) AS `{name}`" for name in ("key", "value")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,8 @@ class WriteJob:
             table = collect(rows)
             if table is None:
                 return None
-            done, dead_letters = write_table(table, self._encode_settings(rows), self._cluster, opening)
+            settings = replace(self._encode_settings(rows), zone=_zone_of(table, rows))
+            done, dead_letters = write_table(table, settings, self._cluster, opening)
         except Exception as error:
             if opening.identity is not None:
                 raise
@@ -166,7 +166,8 @@ class WriteJob:
     def _encode_settings(self, rows: "DataFrame") -> EncodeSettings:
         settings, shapes = self._settings, self._known_shapes()
         # Changes of state and several writes have a column with topics of their own.
-        topic = None if "topic" in rows.columns and self._transform is None else settings.topic
+        has_topics = self._transform is None and settings.topic is not None and has_topic(rows)
+        topic = None if has_topics else settings.topic
         return EncodeSettings(
             settings.client,
             topic,
@@ -176,6 +177,7 @@ class WriteJob:
             self._jobs,
             self._dead_letters,
             self._transform,
+            settings.formats,
         )
 
     def _dead_letters_of(self, batch_id: int | None, changelogs: frozenset[str]) -> DeadLetters | None:
@@ -231,6 +233,13 @@ def _addresses(session: Any, permit_host: str | None) -> tuple[str, str]:
     return setting(session, "spark.driver.bindAddress") or host, host
 
 
+def _zone_of(table: Any, rows: "DataFrame") -> str | None:
+    """The session's time zone, if it matters: a table that the driver collects has times of UTC."""
+    if not any(hasattr(kind, "num_fields") and kind.num_fields for kind in table.schema.types):
+        return None
+    return rows.sparkSession.conf.get("spark.sql.session.timeZone")
+
+
 def _address_towards(host: str) -> str:
     """The address of this machine that packets to the host come from."""
     try:
@@ -247,20 +256,6 @@ def spark_type(schema: Any) -> "StructType":
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
-
-
-def union_records(writes: Sequence["DataFrame"]) -> "DataFrame":
-    """Several DataFrames, each as `select_columns` gives it, as one."""
-    if len(writes) == 1:
-        return writes[0]
-    times = {dict(df.dtypes)["timestamp"] for df in writes if "timestamp" in df.columns} - {"void"}
-    if len(times) > 1:
-        raise ConfigError(
-            f"column 'timestamp' must have one type in all writes of a batch, not {', '.join(sorted(times))}"
-        )
-    same = [df.selectExpr(*(_UNIFORM.get(name, f"`{name}`") for name in df.columns)) for df in writes]
-    rows = functools.reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), same)
-    return rows.selectExpr(*(WITHOUT_NULL_HEADERS if name == "headers" else f"`{name}`" for name in rows.columns))
 
 
 def run_plan(df: "DataFrame") -> None:

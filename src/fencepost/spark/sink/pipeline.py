@@ -46,12 +46,12 @@ from fencepost.spark.sessions import active_session, is_connect
 from fencepost.spark.sink import active, microbatch, progress, queries, steps, stopping
 from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform
 from fencepost.spark.sink.batch import Batch, Write
-from fencepost.spark.sink.columns import select_columns, with_topic
+from fencepost.spark.sink.columns import select_columns, union_records, with_topic
 from fencepost.spark.sink.decide import BatchDecision, swallowed
 from fencepost.spark.sink.ending import cause_of, commit, write_ledger
 from fencepost.spark.sink.failures import AGAIN, AWAY, STOPPED, TIMEOUTS_MAX, batch_failed, pause_s
 from fencepost.spark.sink.fencing import fence_by_task, take_over
-from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan, union_records
+from fencepost.spark.sink.jobs import JobResult, WriteJob, run_plan
 from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.progress import TransactionProgress
@@ -66,6 +66,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
+
+WITH_STATE = (
+    "the options keyFormat and valueFormat are not for a transform with state: a step's changes are among the records, "
+    "and their keys and values are text. Take out the options; a STRUCT, MAP or ARRAY is written as JSON without them"
+)
 
 #: From the rows of a batch, and the pipeline's state, to records.
 Transform = Callable[["DataFrame", State], "DataFrame"]
@@ -188,7 +193,7 @@ class Pipeline:
             self._arrow_transform(df)
             return df
         self._is_prepared = True
-        return select_columns(df, self.settings.topic, self.settings.dead_letters)
+        return select_columns(df, self.settings.topic, self.settings.dead_letters, self.settings.formats)
 
     def fence(self, session: "SparkSession | None" = None) -> None:
         """Take the id over before the query starts, which aborts what a dead predecessor left open (`fencing`).
@@ -227,7 +232,12 @@ class Pipeline:
             records, topic = df if self._transform is None else self._transform(df, state), self.settings.topic
             if topic is not None and state.changelogs:  # changes of state go to a topic of their own
                 records, topic = with_topic(records, topic, unless_given=True), None
-            return records if self._is_prepared else select_columns(records, topic, self.settings.dead_letters)
+            if self._is_prepared:
+                return records
+            formats = self.settings.formats
+            if state.changelogs and formats.are_given:
+                raise ConfigError(WITH_STATE)
+            return select_columns(records, topic, self.settings.dead_letters, formats)
 
         return make
 

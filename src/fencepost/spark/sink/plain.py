@@ -85,7 +85,7 @@ def write_plain(
     )
     with lent as name:
         settings = replace(SinkSettings.of(name, bootstrap_servers, topic, options), attempts_max=1)
-        rows = select_columns(df, settings.topic, settings.dead_letters)
+        rows = select_columns(df, settings.topic, settings.dead_letters, settings.formats)
         with (
             Cluster(settings.client) as cluster,
             contextlib.closing(WriteJob(df.sparkSession, settings, cluster)) as job,

@@ -32,8 +32,9 @@ class SaveWriter(DataSourceArrowWriter):
         name = given.pop("transactionalId", given.pop("transactionalid", f"{MADE_UP_IDS}{uuid.uuid4()}"))
         self._transactional_id = name
         self._settings = SinkSettings.of(name, None, None, given)
-        kinds = {field.name: field.dataType.simpleString() for field in schema}
-        check_columns(kinds, self._settings.topic, self._settings.dead_letters)
+        settings = self._settings
+        kinds = {field.name: field.dataType for field in schema}
+        check_columns(kinds, settings.topic, settings.dead_letters, settings.formats)
 
     @one_line()
     def write(self, iterator: Iterator[Any]) -> Encoded:

@@ -7,8 +7,10 @@ from fencepost.client.faults import is_topic_name
 from fencepost.client.identity import TransactionProtocol
 from fencepost.client.settings import ClientSettings
 from fencepost.errors import ConfigError
+from fencepost.formats import named
 from fencepost.spark.naming import transactional_id_of
 from fencepost.spark.options import BOOTSTRAP, Options, client_settings
+from fencepost.spark.sink.formats import NO_FORMATS, Formats
 from fencepost.spark.state.cache import default_directory
 from fencepost.wire.compression import Compression
 
@@ -37,6 +39,8 @@ OPTIONS = (
     "failOnStateLoss",
     "deadLetters",
     "replicationFactor",
+    "keyFormat",
+    "valueFormat",
 )
 #: Those of `writeStream.format("fencepost")`. It asks nobody for permits and has no state.
 WRITER_API_OPTIONS = (
@@ -47,6 +51,8 @@ WRITER_API_OPTIONS = (
     "deadLetters",
     "replicationFactor",
     "maxBatchBytes",
+    "keyFormat",
+    "valueFormat",
 )
 
 
@@ -70,6 +76,7 @@ class SinkSettings:
     replication_factor: int | None = None  #: of topics that the sink creates; default: that of the input topics
     fail_on_state_loss: bool = True  #: refuse a new checkpoint if the old one held something that Kafka does not hold
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES  #: only for Spark's standard writer API
+    formats: Formats = NO_FORMATS  #: of keys and values
 
     @property
     def transactional_id(self) -> str:
@@ -116,7 +123,20 @@ class SinkSettings:
             dead_letters=dead_letters,
             replication_factor=found.integer("replicationFactor", lowest=1),
             max_batch_bytes=_or(found.integer("maxBatchBytes", lowest=BATCH_BYTES_MIN), DEFAULT_MAX_BATCH_BYTES),
+            formats=Formats(*(_format(found, name) for name in ("keyFormat", "valueFormat"))),
         )
+
+
+def _format(options: Options, name: str) -> str | None:
+    given = options.text(name)
+    if given is None:
+        return None
+    found = given if ":" in given else given.lower()
+    try:
+        named.find(found)
+    except ConfigError as error:
+        raise ConfigError(f"option {name!r}: {error}") from None
+    return found
 
 
 def _or(value: int | None, default: int) -> int:

@@ -34,7 +34,9 @@ from fencepost.errors import FencepostError, WriteFailed
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.arrow_transform import ArrowTransform
 from fencepost.spark.sink.dead_letters import DeadLetterBox, DeadLetters
+from fencepost.spark.sink.formats import NO_FORMATS, Formats
 from fencepost.spark.sink.permits import Ticket, ask
+from fencepost.spark.sink.typed import Converter
 from fencepost.spark.workers import cluster_for
 from fencepost.wire.compression import Compression
 from fencepost.wire.terms import TopicPartition
@@ -77,6 +79,8 @@ class EncodeSettings:
     spread: int = 0  #: the first partition for rows without a key; each batch should have another
     dead_letters: DeadLetters | None = None  #: for rows that cannot be written; None: they fail the batch
     transform: ArrowTransform | None = None  #: makes records of the rows; None: the rows are records
+    formats: Formats = NO_FORMATS  #: of keys and values
+    zone: str | None = None  #: the session's, if the Arrow types of times name another
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +137,9 @@ class RowEncoder:
         settings = self.settings
         self.shapes.update(settings.shapes)
         encoder: Encoder | None = None
-        for batch in rows if settings.transform is None else settings.transform.records(rows):
-            if not len(batch):
-                continue
+        converter = Converter(settings.formats, settings.topic, settings.zone)
+        given = rows if settings.transform is None else settings.transform.records(rows)
+        for batch in (part for each in given if len(each) for part in converter.parts(each)):
             new = self._topics(batch) - self.shapes.keys() - self.missing
             if new or encoder is None:
                 if encoder is not None and (made := encoder.finish()):

@@ -79,8 +79,9 @@ class StreamWriter(_ArrowWriter):
         aside = {name.lower() for name in ("pipeline", CHECKPOINT, QUERY_NAME)}
         rest = {name: value for name, value in options.items() if name.lower() not in aside}
         self._settings = SinkSettings.of(pipeline, None, None, rest, WRITER_API_OPTIONS)
-        kinds = {field.name: field.dataType.simpleString() for field in schema}
-        check_columns(kinds, self._settings.topic, self._settings.dead_letters)
+        settings = self._settings
+        kinds = {field.name: field.dataType for field in schema}
+        check_columns(kinds, settings.topic, settings.dead_letters, settings.formats)
 
     @one_line()
     def write(self, iterator: Iterator[Any]) -> EncodedOf:

@@ -4,13 +4,13 @@ Only for use inside the sink: after fencing and before writing, the committed en
 """
 
 import functools
-import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.replication import Models
 from fencepost.errors import ConfigError
+from fencepost.spark.arrow_types import arrow_schema
 from fencepost.spark.ledger import ChangelogEntry
 from fencepost.spark.naming import changelog_name
 from fencepost.spark.sessions import parallelism
@@ -63,7 +63,7 @@ class State:
         _check_columns(rows, step)
         log = self._changelog(step, parallelism(rows.sparkSession))
         state, output = _schema(step.state), _schema(step.output)
-        state_schema, output_schema = _arrow_schema(state), _arrow_schema(output)
+        state_schema, output_schema = arrow_schema(state), arrow_schema(output)
         values.check_schema(state_schema, f"the state of step {step.name!r}")
         records = records_of(step, output_schema, log.topic)
         stage = StateStage(self._cluster.settings, log, self._directory, step, state_schema, output_schema, records)
@@ -104,14 +104,6 @@ class State:
         found = changelog.look(self._cluster, name, partitions, step.configs, remembered, self._models)
         self.changelogs[step.name] = ChangelogEntry(found.partitions, found.identity, found.reset_id)
         return found
-
-
-def _arrow_schema(schema: "StructType") -> Any:
-    """Times are in UTC. Before Spark 4.2 they always were, and there was no such argument."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    zone: Any = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, **zone)
 
 
 @functools.cache
