@@ -91,7 +91,7 @@ def write_stream(
     refuse_running(session, function.settings, checkpoint, query_name)
     function.fence(session)
     with environment.explained():
-        return writer.start()
+        return environment.patiently(writer.start)
 
 
 def batch_writer(

@@ -22,14 +22,16 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fencepost.errors import ConfigError, FencepostError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Started = TypeVar("Started")
 
 #: What Spark starts by default.
 DEFAULT_PYTHON = "python3"
@@ -46,7 +48,7 @@ GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 
 NO_MODULE = "No module named 'fencepost'"
 OTHER_VERSION = "PYTHON_VERSION_MISMATCH"
-#: What Spark says of a Python process that ended before it answered.
+#: What Spark says of a Python process that ended before it answered, or took ten seconds.
 NOT_STARTED = "Python worker failed to connect back"
 
 
@@ -112,13 +114,27 @@ def explained() -> Iterator[None]:
         known = explain(error)
         if known is None and NOT_STARTED in str(error):
             known = ConfigError(
-                "the server of Spark Connect cannot start a Python process for foreachBatch, and its log says why. Its "
-                "Python must have what this one has: pip install 'fencepost[connect]'. PYSPARK_PYTHON chooses that "
-                "Python, and must be set before the server starts"
+                "the server of Spark Connect twice waited ten seconds for a Python process for foreachBatch, and its "
+                "log says why. Its Python must have what this one has: pip install 'fencepost[connect]'. "
+                "PYSPARK_PYTHON chooses that Python, and must be set before the server starts. If its machine was "
+                "just busy, start the query again"
             )
         if known is None:
             raise
         raise known from None
+
+
+def patiently(start: Callable[[], Started]) -> Started:
+    """Start a query. Spark Connect waits ten seconds for the process of `foreachBatch`; a busy machine gets them twice.
+
+    Nothing has begun when Spark gives up.
+    """
+    try:
+        return start()
+    except Exception as error:
+        if NOT_STARTED not in str(error):
+            raise
+    return start()
 
 
 def _has_jvm(environment: MutableMapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.errors import ConfigError
 from fencepost.spark import environment
-from fencepost.spark.environment import adopt, explain, explained, prepare
+from fencepost.spark.environment import adopt, explain, explained, patiently, prepare
 
 
 @pytest.fixture(autouse=True)
@@ -174,3 +174,22 @@ def test_a_server_that_cannot_start_a_process_needs_the_extra() -> None:
         raise RuntimeError("ModuleNotFoundError: No module named 'fencepost'")
     with pytest.raises(RuntimeError, match="any other"), explained():
         raise RuntimeError("any other")
+
+
+def test_a_process_that_a_busy_server_did_not_get_in_time_is_asked_for_once_more() -> None:
+    asked: list[str] = []
+
+    def start(*errors: str) -> str:
+        asked.append("start")
+        if len(asked) <= len(errors):
+            raise RuntimeError(errors[len(asked) - 1])
+        return "a query"
+
+    late = "Python worker failed to connect back."
+    assert patiently(lambda: start(late)) == "a query"
+    assert len(asked) == 2
+    for errors, starts in (((late, late), 2), (("any other",), 1)):
+        asked.clear()
+        with pytest.raises(RuntimeError, match=errors[-1]):
+            patiently(lambda: start(*errors))  # noqa: B023
+        assert len(asked) == starts
