@@ -82,7 +82,7 @@ def wait(query: Any, options: argparse.Namespace) -> None:
 
 def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     """purchases → invoices + shipments, in batches; records a second of the batches after the first ones."""
-    from fencepost.shop.pipeline import shop
+    from fencepost.shop.sql_over_bytes import shop
 
     spark = spark_session(options)
     purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch), includeHeaders="true")
@@ -170,7 +170,7 @@ def small(options: argparse.Namespace) -> dict[str, Any]:
 
     `--empty` does nothing with the records of the same query: what is left is Spark's own work on a trigger.
     """
-    from fencepost.shop.pipeline import shop
+    from fencepost.shop.sql_over_bytes import shop
 
     spark = spark_session(options)
     purchases = source(spark, options, maxOffsetsPerTrigger="100")

@@ -1,58 +1,97 @@
-"""The SQL of the shop says the same as its rules in Python. One Spark, one pass over every odd value."""
+"""The three ways to write the shop say the same as its rules in Python: every odd value, through real topics."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
-from pyspark.sql import Row
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
 
-from fencepost.shop import DEAD_LETTERS, INVOICES, SHIPMENTS
+from fencepost.client import Cluster
+from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, arrow_tables, sql_over_bytes, typed_sql
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
-from fencepost.shop.pipeline import check, records
+from fencepost.spark import write_stream
 from fencepost.spark.session import session
+from tests.spark.checker import read_records
 from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
 
 VALUES = [*ODD_BUT_GOOD, *BAD]
-SCHEMA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
 #: Some purchases come with headers of their own, some with none.
-OWN_HEADERS = [None, [], [("trace", b"7"), ("trace", b"8")]]
+OWN_HEADERS: list[list[tuple[str, bytes]] | None] = [None, [], [("trace", b"7"), ("trace", b"8")]]
 
 
-def headers_of(row: Row) -> dict[str, str]:
-    return {header.key: bytes(header.value).decode() for header in row.headers}
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    found = session("tests", "local[2]")
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def purchases(bootstrap: str, cluster: Cluster) -> str:
+    """A broker with the shop's topics and every odd purchase."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number, value in enumerate(VALUES):
+        producer.produce(PURCHASES, value=value, key=b"k", partition=1, headers=OWN_HEADERS[number % 3])
+    assert producer.flush(20) == 0
+    return bootstrap
+
+
+def read(spark: SparkSession, bootstrap: str, pipeline: str, **options: str) -> DataFrame:
+    reader = spark.readStream.format("fencepost").option("kafka.bootstrap.servers", bootstrap)
+    return reader.options(subscribe=PURCHASES, startingOffsets="earliest", pipeline=pipeline, **options).load()
+
+
+def in_sql(spark: SparkSession, bootstrap: str, pipeline: str = "shop") -> tuple[DataFrame, dict[str, Any]]:
+    return sql_over_bytes.shop(read(spark, bootstrap, pipeline, includeHeaders="true")), {}
+
+
+def in_typed_sql(spark: SparkSession, bootstrap: str, pipeline: str = "shop") -> tuple[DataFrame, dict[str, Any]]:
+    return typed_sql.shop(read(spark, bootstrap, pipeline, **typed_sql.SOURCE)), {}
+
+
+def in_arrow(spark: SparkSession, bootstrap: str, pipeline: str = "shop") -> tuple[DataFrame, dict[str, Any]]:
+    rows = arrow_tables.columns(read(spark, bootstrap, pipeline, **typed_sql.SOURCE))
+    return rows, {"transform_arrow": arrow_tables.shop}
 
 
 def as_text(objects: list[dict[str, object]]) -> list[str]:
     return sorted(json.dumps(entry, sort_keys=True) for entry in objects)
 
 
-def test_sql_and_rules_agree_on_every_odd_value():
-    spark = session("tests", "local[2]")
-    purchases = spark.createDataFrame(
-        [(b"k", value, "purchases", 3, offset, OWN_HEADERS[offset % 3]) for offset, value in enumerate(VALUES)], SCHEMA
-    )
-    by_topic: dict[str, list[Row]] = {INVOICES: [], SHIPMENTS: [], DEAD_LETTERS: []}
-    checked = check(purchases).persist()
-    made = records(checked)
-    for row in made.collect():
-        by_topic[row.topic].append(row)
-    # What is kept for both is used by both: a view that was made of it and dropped would have taken it along.
-    for frame in (made, checked.where("reason IS NULL")):
-        assert "InMemoryTableScan" in frame._jdf.queryExecution().executedPlan().toString()
-    spark.stop()
+@pytest.mark.parametrize("way", [in_sql, in_typed_sql, in_arrow])
+def test_a_way_to_write_the_shop_agrees_with_its_rules(spark: SparkSession, purchases: str, way: Any, tmp_path: Path):
+    records, more = way(spark, purchases)
+    write_stream(records, checkpoint=str(tmp_path), trigger={"availableNow": True}, **more).awaitTermination()
+    found = {topic: read_records(purchases, topic) for topic in (INVOICES, SHIPMENTS, DEAD_LETTERS)}
 
-    dead = {int(headers_of(row)["error.offset"]): row for row in by_topic[DEAD_LETTERS]}
-    assert [VALUES[offset] for offset in sorted(dead)] == BAD
-    for offset, row in dead.items():
-        headers = headers_of(row)
-        assert (bytes(row.key), row.value) == (b"k", VALUES[offset])
-        assert (headers["error.topic"], headers["error.partition"]) == ("purchases", "3")
-        assert headers["error.reason"]
-        assert [(one.key, bytes(one.value)) for one in row.headers[:-4]] == (OWN_HEADERS[offset % 3] or [])
+    dead = {}
+    for letter in found[DEAD_LETTERS]:
+        headers = letter.headers() or []
+        about = {name: value.decode() for name, value in headers[-4:]}
+        offset = int(about["error.offset"])
+        dead[offset] = letter.value()
+        assert letter.key() == b"k"
+        assert (about["error.topic"], about["error.partition"]) == (PURCHASES, "1")
+        assert about["error.reason"]
+        assert headers[:-4] == (OWN_HEADERS[offset % 3] or [])
+    assert [dead[offset] for offset in sorted(dead)] == BAD
 
     good = [purchase for value in VALUES if (purchase := parse_purchase(value))]
-    invoices = [json.loads(bytes(row.value)) for row in by_topic[INVOICES]]
-    shipments = [json.loads(bytes(row.value)) for row in by_topic[SHIPMENTS]]
+    invoices, shipments = ([json.loads(each.value()) for each in found[topic]] for topic in (INVOICES, SHIPMENTS))
     assert as_text(invoices) == as_text([expected_invoice(purchase) for purchase in good])
     assert as_text(shipments) == as_text([expected_shipment(purchase) for purchase in good])
+    assert {each.key().decode() for each in found[INVOICES]} == {str(purchase.purchase_id) for purchase in good}
+
+
+def test_every_way_writes_the_same_bytes(spark: SparkSession, purchases: str, tmp_path: Path):
+    """Into the same topics, one after the other: each record three times."""
+    for number, way in enumerate((in_sql, in_typed_sql, in_arrow)):
+        records, more = way(spark, purchases, f"shop-{number}")
+        checkpoint = str(tmp_path / str(number))
+        write_stream(records, checkpoint=checkpoint, trigger={"availableNow": True}, **more).awaitTermination()
+    for topic in (INVOICES, SHIPMENTS):
+        values = sorted(each.value() for each in read_records(purchases, topic))
+        assert values[::3] == values[1::3] == values[2::3]

@@ -37,7 +37,7 @@ class Plan:
 def start(spark: Any, plan: Plan) -> Any:
     from pyspark.sql import functions
 
-    from fencepost.shop.pipeline import shop
+    from fencepost.shop.sql_over_bytes import shop
     from fencepost.spark import write_stream
 
     kafka = {f"kafka.{name}": value for name, value in plan.kafka.items()}
