@@ -1,6 +1,6 @@
 """`transform_arrow`: a function from Arrow tables to tables of records, in the stage that encodes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,15 @@ import pytest
 from pyspark.sql import DataFrame
 
 from fencepost.errors import ConfigError
-from fencepost.spark import batch_writer
+from fencepost.spark import batch_writer, write_stream
 from fencepost.spark.sink.steps import BatchStep
+from tests import logins
 from tests.spark import numbers_job
+from tests.spark.checker import read_committed, read_records
 from tests.spark.numbers_job import Plan
 from tests.spark.scene import MakeScene
 from tests.spark.sink.inprocess import InProcess, dying_at
+from tests.spark.source.support import fill, load
 
 
 def both_sides(plan: Plan) -> Any:
@@ -58,6 +61,47 @@ def test_what_is_no_table_of_records_fails_the_batch(here: InProcess, make_scene
     scene = make_scene(3)
     rows: DataFrame = numbers_job.read(here.spark, scene.plan)
     assert text in here.run_until_failed(scene.plan, rows, transform_arrow=lambda _table: made)
+
+
+def test_records_that_the_source_could_not_read_are_dead_letters(
+    here: InProcess, make_scene: MakeScene, topic: Callable[..., str]
+):
+    dead = topic(1)
+    scene = make_scene(20, options={"deadLetters": dead})
+    fill(scene.plan.bootstrap, scene.plan.source, ["no number", '{"a"'], key="k")
+    rows = load(
+        here.spark.readStream,
+        scene.plan.bootstrap,
+        subscribe=scene.plan.source,
+        startingOffsets="earliest",
+        valueFormat="json",
+        valueSchema="BIGINT",
+        mode="PERMISSIVE",
+        columnNameOfCorruptRecord="unread",
+    )
+    seen: list[int] = []
+
+    def transform(numbers: Any) -> Any:
+        assert "unread" not in numbers.schema.names
+        seen.append(len(numbers))
+        value = pa.StructArray.from_arrays([numbers["value"].combine_chunks()], names=["n"])
+        return pa.table({"topic": pa.repeat(scene.plan.left, len(value)), "value": value})
+
+    here.run(scene.plan, rows, transform_arrow=transform)
+    values = sorted(read_committed(scene.plan.bootstrap, scene.plan.left))
+    assert values == sorted(f'{{"n":{number}}}' for number in range(20))
+    letters = read_records(scene.plan.bootstrap, dead)
+    assert sorted(letter.value() for letter in letters) == [b"no number", b'{"a"']
+    assert {letter.key() for letter in letters} == {b"k"}
+
+
+def test_rows_that_could_not_be_read_need_a_place_to_go(here: InProcess, make_scene: MakeScene):
+    scene = make_scene(3)
+    options = {"valueFormat": "json", "valueSchema": "BIGINT", "mode": "PERMISSIVE"}
+    rows = load(here.spark.readStream, scene.plan.bootstrap, subscribe=scene.plan.source, **options)
+    given = {"pipeline": scene.plan.pipeline, "bootstrap_servers": scene.plan.bootstrap, "checkpoint": "c"}
+    with pytest.raises(ConfigError, match="deadLetters"):
+        write_stream(rows, transform_arrow=lambda table: table, options=logins.sink(scene.plan.bootstrap), **given)
 
 
 def test_a_function_may_make_nothing(here: InProcess, make_scene: MakeScene):

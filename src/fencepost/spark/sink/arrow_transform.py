@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from fencepost.client.row_faults import CORRUPT
 from fencepost.errors import ConfigError, WriteFailed
+from fencepost.spark.sink.columns import HEADERS, UNREAD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The type of a source's column of records that it could not decode.
-CORRUPT = "struct<key:binary,value:binary,reason:string>"
 
+WITHOUT_NULL_HEADERS = f"coalesce(headers, CAST(array() AS {HEADERS})) AS headers"
 #: From a pyarrow Table to one or several: pyarrow's, or any that have Arrow's C interface, such as those of polars.
 TransformArrow = Callable[[Any], Any]
 
@@ -37,7 +38,7 @@ class ArrowTransform:
             if self.corrupt is not None:
                 column = batch.column(self.corrupt)
                 if column.null_count < len(batch):
-                    yield batch.select([self.corrupt]).filter(column.is_valid())
+                    yield _unread(column.filter(column.is_valid()))
                 good = batch.drop_columns([self.corrupt]).filter(column.is_null())
             if len(good):
                 yield from self._made(pa.Table.from_batches([good]))
@@ -49,9 +50,22 @@ class ArrowTransform:
                     yield batch
 
 
+def _unread(column: Any) -> Any:
+    """Rows that go to the dead letters: no topic, and what the source could not decode."""
+    return pa.RecordBatch.from_arrays([pa.nulls(len(column), pa.string()), column], names=["topic", CORRUPT])
+
+
+def input_rows(df: "DataFrame") -> "DataFrame":
+    """The rows as the function gets them. A record without headers has none instead of null (`column_types`)."""
+    if dict(df.dtypes).get("headers") != HEADERS:
+        return df
+    names = [f"`{name}`" if name != "headers" else WITHOUT_NULL_HEADERS for name in df.columns]
+    return df.selectExpr(*names)
+
+
 def arrow_transform(df: "DataFrame", function: TransformArrow, dead_letters: str | None) -> ArrowTransform:
     """The function with what it needs to know of the DataFrame. Raises ConfigError if rows could get lost."""
-    corrupt = next((name for name, kind in df.dtypes if kind == CORRUPT), None)
+    corrupt = next((name for name, kind in df.dtypes if kind == UNREAD), None)
     if corrupt is not None and dead_letters is None:
         raise ConfigError(
             f"the DataFrame has a column {corrupt!r}: its rows could not be decoded, and transform_arrow would not see "

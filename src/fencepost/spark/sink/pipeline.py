@@ -44,7 +44,7 @@ from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sessions import active_session, is_connect
 from fencepost.spark.sink import active, microbatch, progress, queries, steps, stopping
-from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform
+from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform, input_rows
 from fencepost.spark.sink.batch import Batch, Write
 from fencepost.spark.sink.columns import select_columns, union_records, with_topic
 from fencepost.spark.sink.decide import BatchDecision, swallowed
@@ -189,10 +189,10 @@ class Pipeline:
 
         Raises ConfigError if a column is missing or wrong.
         """
+        self._is_prepared = True
         if self.transform_arrow is not None:
             self._arrow_transform(df)
-            return df
-        self._is_prepared = True
+            return input_rows(df)
         return select_columns(df, self.settings.topic, self.settings.dead_letters, self.settings.formats)
 
     def fence(self, session: "SparkSession | None" = None) -> None:
@@ -228,7 +228,7 @@ class Pipeline:
 
         def make(state: State) -> "DataFrame":
             if self.transform_arrow is not None:
-                return df
+                return df if self._is_prepared else input_rows(df)
             records, topic = df if self._transform is None else self._transform(df, state), self.settings.topic
             if topic is not None and state.changelogs:  # changes of state go to a topic of their own
                 records, topic = with_topic(records, topic, unless_given=True), None
