@@ -25,6 +25,7 @@ from fencepost.client.faults import readable
 from fencepost.errors import ConfigError, Malformed
 from fencepost.formats.format import Decoder
 from fencepost.formats.named import BINARY, STRING, find
+from fencepost.spark.arrow_types import arrow_schema
 from fencepost.spark.options import Options
 from fencepost.wire.terms import TopicPartition
 
@@ -265,40 +266,15 @@ def _refuse_columns(fields: list[str], named: list[str], typing: Typing) -> Neve
     raise ConfigError(f"the source has no column {fields[0]!r}; it has {', '.join(named)}. {why}")
 
 
-def arrow_schema(schema: "StructType") -> Any:
-    """As Spark expects it from a source."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    try:
-        return to_arrow_schema(schema, timezone="UTC")
-    except TypeError:  # before Spark 4.2
-        return to_arrow_schema(schema)
-
-
 @functools.cache
 def _decoder(name: str, kind: Any, zone: str) -> Decoder:
-    return find(name).decoder(_in_zone(kind, zone))
+    from fencepost.formats.zones import in_zone
 
-
-def _in_zone(kind: Any, zone: str) -> Any:
-    """The type with its instants in this zone: a decoder takes it for times that do not name one."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-
-    if zone == UTC:
-        return kind
-    if pa.types.is_timestamp(kind):
-        return kind if kind.tz is None else pa.timestamp(kind.unit, zone)
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_in_zone(field.type, zone)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_zone(kind.value_type, zone)))
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_field, kind.item_field.with_type(_in_zone(kind.item_type, zone)))
-    return kind
+    return find(name).decoder(in_zone(kind, zone))
 
 
 def _struct(schema: Any) -> Any:
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
     return pa.struct(list(schema))
 
