@@ -79,24 +79,46 @@ class CpuAccount:
     """CPU seconds by kind of process, of the trees below `roots` (by owner). Cheap enough to be asked often."""
 
     #: Finding the descendants reads all of /proc. A process that is found late has its seconds with it.
-    FIND_EVERY_S = 1.0
+    FIND_EVERY_S = 0.5
 
     def __init__(self, roots: Mapping[str, int]) -> None:
         self._roots = dict(roots)
         self._found: dict[str, list[int]] = {}
         self._found_s = float("-inf")
-        self._last: dict[str, float] = {}
+        self._totals = Totals()
 
     def look(self) -> dict[str, float]:
-        """Never less than before: what ended unseen was counted when it was seen last."""
         now_s = time.monotonic()
         if now_s - self._found_s >= self.FIND_EVERY_S:
             self._found = {owner: tree(root) for owner, root in self._roots.items()}
             self._found_s = now_s
+        read = self._read()
+        # A process may end between the look at its parent and the look at itself: then it is missing in both, once.
+        return self._totals.add(self._read() if self._totals.would_fall(read) else read)
+
+    def _read(self) -> dict[str, float]:
+        found: dict[str, float] = {}
         for owner, pids in self._found.items():
-            for kind, used in cpu_by_kind(owner, [stat for stat in map(Stat.of, pids) if stat is not None]).items():
-                self._last[kind] = max(used, self._last.get(kind, 0.0))
-        return dict(self._last)
+            found |= cpu_by_kind(owner, [stat for stat in map(Stat.of, pids) if stat is not None])
+        return found
+
+
+class Totals:
+    """Sums that never fall. What a process used that ended is kept: nobody waits for PySpark's workers."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}
+        self._lost: dict[str, float] = {}
+
+    def would_fall(self, read: Mapping[str, float]) -> bool:
+        return any(read.get(kind, 0.0) < before for kind, before in self._seen.items())
+
+    def add(self, read: Mapping[str, float]) -> dict[str, float]:
+        for kind in self._seen.keys() | read.keys():
+            before, now = self._seen.get(kind, 0.0), read.get(kind, 0.0)
+            self._lost[kind] = self._lost.get(kind, 0.0) + max(0.0, before - now)
+            self._seen[kind] = now
+        return {kind: now + self._lost[kind] for kind, now in self._seen.items()}
 
 
 def peak_rss_bytes(pid: int) -> int:

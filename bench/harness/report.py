@@ -136,7 +136,7 @@ def environment() -> list[str]:
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     return [
         now,
-        f"{os.cpu_count()} × {_cpu_model()}, {platform.system()} {platform.release()}; broker and client share them",
+        f"{os.cpu_count()} × {_cpu_model()}, {platform.system()} {_kernel()}; broker and client share them",
         f"load average at the start {os.getloadavg()[0]:.2f}",
         f"Python {platform.python_version()}, {_java_version()}, Apache Kafka {_kafka_version()}",
     ]
@@ -150,6 +150,10 @@ def _cpu_model() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
+def _kernel() -> str:
+    return ".".join(platform.release().split(".")[:2])
+
+
 def _java_version() -> str:
     try:
         done = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
@@ -159,6 +163,7 @@ def _java_version() -> str:
 
 
 def _kafka_version() -> str:
-    for jar in java.kafka().library.glob("kafka-clients-*.jar"):
+    # The jar with its tests has a longer name.
+    for jar in sorted(java.kafka().library.glob("kafka-clients-*.jar"), key=lambda path: len(path.name)):
         return jar.stem.removeprefix("kafka-clients-")
     return "absent"

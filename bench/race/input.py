@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.harness.brokers import Server
+from bench.race.outputs import await_stable
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import Encoder
 from fencepost.client.shapes import shape_of
@@ -75,7 +76,7 @@ def rows(first: int, count: int) -> Any:
 def fill(
     server: Server, topic: str, records: int, make: Callable[[int, int], Any] = rows, per_transaction: int = 0
 ) -> None:
-    """Write `records` rows of `make(first, count)`."""
+    """Write `records` rows of `make(first, count)`. They are visible when this returns."""
     with Cluster(server.client_config("java")) as cluster:
         transaction = SharedTransaction(cluster, f"fill-{topic}")
         transaction.init()
@@ -86,6 +87,7 @@ def fill(
                 for blob in encoder.encode(make(first, min(step, records - first))):
                     writer.write(TopicPartition(blob.topic, blob.partition), blob.data)
             transaction.commit()
+    await_stable(server, [topic])
 
 
 def admin(server: Server) -> Any:

@@ -1,7 +1,8 @@
 """Reads topics to their last stable offset, as a `read_committed` reader sees them, into Arrow tables."""
 
 import itertools
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,22 @@ from fencepost.client.cluster import Cluster
 from fencepost.client.decode import SCHEMA, SCHEMA_WITH_HEADERS
 from fencepost.client.offsets import latest, partitions_of
 from fencepost.client.reading import read_range
-from fencepost.wire.terms import TopicPartition
+from fencepost.wire.terms import Isolation, TopicPartition
+
+STABLE_TIMEOUT_S = 60.0
 
 Longs = npt.NDArray[np.int64]
+
+
+def await_stable(server: Server, topics: Sequence[str]) -> None:
+    """Wait until nothing is undecided. Apache Kafka answers a commit before its records are visible."""
+    with Cluster(server.client_config("java")) as cluster:
+        places = partitions_of(cluster, topics)
+        deadline_s = time.monotonic() + STABLE_TIMEOUT_S
+        while latest(cluster, places) != latest(cluster, places, Isolation.READ_UNCOMMITTED):
+            if time.monotonic() > deadline_s:
+                raise NotStable(f"{', '.join(topics)}: a transaction is still open after {STABLE_TIMEOUT_S:.0f} s")
+            time.sleep(0.01)
 
 
 def read(server: Server, topic: str, *, include_headers: bool = False) -> Any:
@@ -26,6 +40,10 @@ def read(server: Server, topic: str, *, include_headers: bool = False) -> Any:
         for where, end in latest(cluster, partitions_of(cluster, [topic])).items():
             parts += read_range(cluster, where, 0, end, include_headers=include_headers)
     return pa.Table.from_batches(parts, schema=SCHEMA_WITH_HEADERS if include_headers else SCHEMA)
+
+
+class NotStable(RuntimeError):
+    """A transaction does not end."""
 
 
 @dataclass(frozen=True, slots=True)

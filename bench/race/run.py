@@ -21,6 +21,7 @@ from bench.harness.report import Report, median, middle, ratio, spread
 from bench.race import input as race_input
 from bench.race.clock import Clock
 from bench.race.contests import Contest
+from bench.race.outputs import await_stable
 from bench.race.systems import OURS, SPARKS, SparkJob, StreamsApplication, System
 from bench.race.window import Window, window
 from fencepost.child import Child
@@ -101,6 +102,8 @@ def _spark(server: Server, contest: Contest, system: SparkJob, how: Run) -> Cloc
         process.start(spark_command(contest.job, server, system, how, contest.job_words))
         with Clock(server, contest.topics, _roots(server, process)) as clock:
             clock.until(lambda: not process.is_running, TIMEOUT_S)
+            await_stable(server, contest.topics)
+            clock.until(lambda: True, TIMEOUT_S)
         if process.status != 0:
             raise ToolFailed(f"{system.title} on {server.name}:\n{''.join(said)[-1000:]}{process.said()}")
     return clock

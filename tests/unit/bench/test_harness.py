@@ -12,7 +12,7 @@ import pytest
 from bench.growth.__main__ import CURVES, FAMILIES, QUICK, chosen
 from bench.growth.show import exponent
 from bench.harness import chart, page
-from bench.harness.process import TICKS_PER_SECOND, CpuAccount, Stat, cpu_by_kind
+from bench.harness.process import TICKS_PER_SECOND, CpuAccount, Stat, Totals, cpu_by_kind
 from bench.harness.report import Report, middle, spread
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -35,6 +35,15 @@ def test_cpu_is_that_of_the_jvm_and_of_its_workers_even_if_they_have_ended():
 def test_cpu_of_a_broker_is_its_own_whatever_it_is_written_in():
     assert cpu_by_kind("broker", [stat("java", 5, 1)]) == {"broker": 6}
     assert cpu_by_kind("broker", [stat("fencepost", 5), stat("python", 2)]) == {"broker": 7}
+
+
+def test_what_an_ended_process_used_is_kept_and_what_others_use_from_then_on_is_added():
+    totals = Totals()
+    assert totals.add({"JVM": 4.0, "Python": 10.0}) == {"JVM": 4.0, "Python": 10.0}
+    assert totals.would_fall({"JVM": 5.0, "Python": 2.0})
+    assert totals.add({"JVM": 5.0, "Python": 2.0}) == {"JVM": 5.0, "Python": 10.0}
+    assert totals.add({"JVM": 5.0, "Python": 3.5}) == {"JVM": 5.0, "Python": 11.5}
+    assert totals.add({}) == {"JVM": 5.0, "Python": 11.5}
 
 
 def test_a_process_that_works_is_seen_to_work():
