@@ -82,13 +82,22 @@ def wait(query: Any, options: argparse.Namespace) -> None:
 
 def pipeline(options: argparse.Namespace) -> dict[str, Any]:
     """purchases → invoices + shipments, in batches; records a second of the batches after the first ones."""
-    from fencepost.shop.sql_over_bytes import shop
-
     spark = spark_session(options)
-    purchases = source(spark, options, maxOffsetsPerTrigger=str(options.batch), includeHeaders="true")
-    query = start(shop(purchases), options)
+    query = start(*shop(spark, options, maxOffsetsPerTrigger=str(options.batch)), options)
     wait(query, options)
     return {**rate_of(query, options), "worker_peak_bytes": worker_peak_bytes()}
+
+
+def shop(spark: Any, options: argparse.Namespace, **more: str) -> tuple[Any, Any]:
+    """The shop's records in one of the ways to write it, and the function that makes them, if that is not Spark."""
+    from fencepost.shop import arrow_tables, sql_over_bytes, typed_sql
+
+    if options.system == "spark" or options.way == "bytes":
+        return sql_over_bytes.shop(source(spark, options, includeHeaders="true", **more)), None
+    purchases = source(spark, options, **typed_sql.SOURCE, **more)
+    if options.way == "arrow":
+        return arrow_tables.columns(purchases), arrow_tables.shop
+    return typed_sql.shop(purchases), None
 
 
 def worker_peak_bytes() -> int:
@@ -113,7 +122,7 @@ def rate_of(query: Any, options: argparse.Namespace) -> dict[str, Any]:
     return {"records_per_s": 1000 * rows / ms if ms else 0.0, "batches": batches}
 
 
-def start(records: Any, options: argparse.Namespace, **trigger: Any) -> Any:
+def start(records: Any, transform_arrow: Any, options: argparse.Namespace, **trigger: Any) -> Any:
     from fencepost.spark import write_stream
 
     checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
@@ -121,6 +130,7 @@ def start(records: Any, options: argparse.Namespace, **trigger: Any) -> Any:
     if options.system == "fencepost":
         return write_stream(
             records,
+            transform_arrow=transform_arrow,
             pipeline=f"bench-{uuid.uuid4().hex[:8]}",
             options=options.config,
             checkpoint=checkpoint,
@@ -158,7 +168,7 @@ def state(options: argparse.Namespace) -> dict[str, Any]:
     spark = spark_session(options)
     more = {"maxOffsetsPerTrigger": str(options.batch)}
     if options.system == "fencepost":
-        query = totals.start_ours(source(spark, options, **more), options, everything(options))
+        query = totals.start_ours(source(spark, options, **totals.SOURCE, **more), options, everything(options))
     else:
         query = totals.start_sparks(source(spark, options, **more), options)
     wait(query, options)
@@ -170,16 +180,14 @@ def small(options: argparse.Namespace) -> dict[str, Any]:
 
     `--empty` does nothing with the records of the same query: what is left is Spark's own work on a trigger.
     """
-    from fencepost.shop.sql_over_bytes import shop
-
     spark = spark_session(options)
-    purchases = source(spark, options, maxOffsetsPerTrigger="100")
+    records, transform_arrow = shop(spark, options, maxOffsetsPerTrigger="100")
     if options.empty:
         checkpoint = tempfile.mkdtemp(prefix="bench-checkpoint-")
-        writer = shop(purchases).writeStream.foreachBatch(lambda rows, batch_id: None)
+        writer = records.writeStream.foreachBatch(lambda rows, batch_id: None)
         query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start()
     else:
-        query = start(shop(purchases), options, processingTime="0 seconds")
+        query = start(records, transform_arrow, options, processingTime="0 seconds")
     deadline_s = time.monotonic() + 300
     while (
         time.monotonic() < deadline_s
@@ -206,6 +214,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=200_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--master", default="", help="default: local[CORES]")
+    parser.add_argument("--way", choices=["typed", "arrow", "bytes"], default="typed", help="how the shop is written")
     parser.add_argument("--empty", action="store_true")
     parser.add_argument("--plain", action="store_true", help="Spark with its own settings instead of ours")
     parser.add_argument("--keys", type=int, default=43_000)

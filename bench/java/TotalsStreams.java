@@ -24,7 +24,7 @@ import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * Running totals by key as a Kafka Streams application with exactly_once_v2: a RocksDB store with its changelog topic.
- * A purchase counts if it has a purchaseId (a whole number from 0 on) and a totalPrice (from 0 to a billion).
+ * A purchase counts if it is one JSON object and has a purchaseId (a whole number from 0 on) and a totalPrice (from 0 to a billion).
  * Arguments: a file of properties, input topic, output topic, keys.
  */
 public class TotalsStreams {
@@ -51,7 +51,7 @@ public class TotalsStreams {
                 }
                 parser.skipChildren();
             }
-            if (parser.currentToken() != JsonToken.END_OBJECT) {
+            if (parser.currentToken() != JsonToken.END_OBJECT || parser.nextToken() != null) {
                 return List.of();
             }
         } catch (IOException notJson) {

@@ -17,6 +17,8 @@ PURCHASE = (
     r'"productId":(?P<product>\d+),"quantity":(?P<quantity>[1-9]\d*),"totalPrice":(?P<price>\d+\.\d\d)\}$'
 )
 LONG_MAX, INT_MAX, PRICE_MAX = (1 << 63) - 1, (1 << 31) - 1, 1_000_000_000
+#: The header that says why. Everybody says so in words of their own, as their JSON library does.
+REASON = "error.reason"
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 #: What each field must be, in the order in which they are looked at: of two faults the first is told.
 CHECKS = (
@@ -60,14 +62,17 @@ def shop_outputs(purchases: Any) -> dict[str, Any]:
 
 
 def totals(purchases: Any, keys: int) -> dict[bytes, bytes]:
-    """The last record of each key. A purchase counts if it has a purchaseId and a totalPrice that are in order."""
+    """The last record of each key.
+
+    A purchase counts if it is one JSON object, and has a purchaseId and a totalPrice that are in order.
+    """
     fields = pc.extract_regex(purchases.column("value"), PURCHASE)
     valid = fields.filter(fields.is_valid())
     ids = pc.struct_field(valid, "purchase").cast(pa.string()).cast(pa.int64()).to_pylist()
     prices = pc.struct_field(valid, "price").cast(pa.string()).to_pylist()
     counted = list(zip(ids, prices, strict=True))
     for row in _rows(purchases.filter(fields.is_null())):
-        found = _first_value(row["value"])
+        found = _object(row["value"])
         if found is not None and not any(_is_wrong(name, found) for name in ("purchaseId", "totalPrice")):
             counted.append((found["purchaseId"], f"{found['totalPrice']:.2f}"))
     bought: dict[int, int] = {}
@@ -86,11 +91,8 @@ def reason(value: bytes | None) -> str | None:
     """Why a purchase is bad; None for a good one."""
     if value is None:
         return "the value is null"
-    try:
-        fields = json.loads(value)
-    except ValueError:
-        fields = None
-    if not isinstance(fields, dict):
+    fields = _object(value)
+    if fields is None:
         return "the value is not a JSON object"
     return next((said for name, said in CHECKS if _is_wrong(name, fields)), None)
 
@@ -107,10 +109,9 @@ def _is_wrong(name: str, fields: dict[str, Any]) -> bool:
     return not isinstance(value, int) or not lowest <= value <= highest
 
 
-def _first_value(value: bytes | None) -> dict[str, Any] | None:
-    """The object that a value begins with. What follows it is not looked at."""
+def _object(value: bytes | None) -> dict[str, Any] | None:
     try:
-        found = None if value is None else json.JSONDecoder().raw_decode(value.decode())[0]
+        found = None if value is None else json.loads(value)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
@@ -118,7 +119,7 @@ def _first_value(value: bytes | None) -> dict[str, Any] | None:
 
 def _headers(row: dict[str, Any]) -> list[dict[str, Any]]:
     said = {
-        "error.reason": reason(row["value"]),
+        REASON: reason(row["value"]),
         "error.topic": row["topic"],
         "error.partition": row["partition"],
         "error.offset": row["offset"],

@@ -29,7 +29,9 @@ OURS = "fencepost"
 SPARKS = "spark"
 
 SHOP: dict[str, System] = {
-    OURS: SparkJob("Spark with fencepost", OURS),
+    OURS: SparkJob("Spark with fencepost, typed SQL", OURS),
+    "fencepost-arrow": SparkJob("Spark with fencepost, Arrow tables", OURS, ("--way", "arrow")),
+    "fencepost-bytes": SparkJob("Spark with fencepost, SQL over bytes", OURS, ("--way", "bytes")),
     SPARKS: SparkJob("Spark's own source and sink (at least once)", SPARKS),
     "streams-100": StreamsApplication("Kafka Streams, commits every 100 ms", 100),
     "streams-1000": StreamsApplication("Kafka Streams, commits every 1 s", 1000),
