@@ -53,17 +53,13 @@ def spark_session(options: argparse.Namespace) -> Any:
 
 
 def source(spark: Any, options: argparse.Namespace, **more: str) -> Any:
-    reader = (
-        spark.readStream.format("fencepost" if options.system == "fencepost" else "kafka")
-        .options(**options.config)
-        .option("subscribe", options.topic)
-        .option("startingOffsets", "earliest")
-    )
-    if options.system == "spark":
-        reader = reader.option("kafka.isolation.level", "read_committed")
-    else:
-        reader = reader.option("limitFirstBatch", "true")
-    return reader.options(**more).load()
+    reader = spark.readStream.format("fencepost" if options.system == "fencepost" else "kafka")
+    return reader.options(**source_options(options, **more)).load()
+
+
+def source_options(options: argparse.Namespace, **more: str) -> dict[str, str]:
+    own = {"kafka.isolation.level": "read_committed"} if options.system == "spark" else {"limitFirstBatch": "true"}
+    return {**options.config, "subscribe": options.topic, "startingOffsets": "earliest", **own, **more}
 
 
 def everything(options: argparse.Namespace) -> dict[str, Any]:
@@ -94,10 +90,11 @@ def shop(spark: Any, options: argparse.Namespace, **more: str) -> tuple[Any, Any
 
     if options.system == "spark" or options.way == "bytes":
         return sql_over_bytes.shop(source(spark, options, includeHeaders="true", **more)), None
-    purchases = source(spark, options, **typed_sql.SOURCE, **more)
     if options.way == "arrow":
-        return arrow_tables.columns(purchases), arrow_tables.shop
-    return typed_sql.shop(purchases), None
+        from fencepost.spark import read_tables
+
+        return read_tables(spark, source_options(options, **typed_sql.SOURCE, **more)), arrow_tables.shop
+    return typed_sql.shop(source(spark, options, **typed_sql.SOURCE, **more)), None
 
 
 def worker_peak_bytes() -> int:

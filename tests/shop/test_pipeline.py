@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from fencepost.client import Cluster
 from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, arrow_tables, sql_over_bytes, typed_sql
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
-from fencepost.spark import write_stream
+from fencepost.spark import read_tables, write_stream
 from fencepost.spark.session import session
 from tests.spark.checker import read_records
 from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
@@ -40,8 +40,12 @@ def purchases(bootstrap: str, cluster: Cluster) -> str:
 
 
 def read(spark: SparkSession, bootstrap: str, pipeline: str, **options: str) -> DataFrame:
-    reader = spark.readStream.format("fencepost").option("kafka.bootstrap.servers", bootstrap)
-    return reader.options(subscribe=PURCHASES, startingOffsets="earliest", pipeline=pipeline, **options).load()
+    return spark.readStream.format("fencepost").options(**options_of(bootstrap, pipeline, **options)).load()
+
+
+def options_of(bootstrap: str, pipeline: str, **options: str) -> dict[str, str]:
+    given = {"subscribe": PURCHASES, "startingOffsets": "earliest", "pipeline": pipeline}
+    return {"kafka.bootstrap.servers": bootstrap, **given, **options}
 
 
 def in_sql(spark: SparkSession, bootstrap: str, pipeline: str = "shop") -> tuple[DataFrame, dict[str, Any]]:
@@ -53,15 +57,19 @@ def in_typed_sql(spark: SparkSession, bootstrap: str, pipeline: str = "shop") ->
 
 
 def in_arrow(spark: SparkSession, bootstrap: str, pipeline: str = "shop") -> tuple[DataFrame, dict[str, Any]]:
-    rows = arrow_tables.columns(read(spark, bootstrap, pipeline, **typed_sql.SOURCE))
-    return rows, {"transform_arrow": arrow_tables.shop}
+    options = options_of(bootstrap, pipeline, **typed_sql.SOURCE)
+    return read_tables(spark, options), {"transform_arrow": arrow_tables.shop}
+
+
+def in_arrow_of_rows(spark: SparkSession, bootstrap: str, pipeline: str = "shop") -> tuple[DataFrame, dict[str, Any]]:
+    return read(spark, bootstrap, pipeline, **typed_sql.SOURCE), {"transform_arrow": arrow_tables.shop}
 
 
 def as_text(objects: list[dict[str, object]]) -> list[str]:
     return sorted(json.dumps(entry, sort_keys=True) for entry in objects)
 
 
-@pytest.mark.parametrize("way", [in_sql, in_typed_sql, in_arrow])
+@pytest.mark.parametrize("way", [in_sql, in_typed_sql, in_arrow, in_arrow_of_rows])
 def test_a_way_to_write_the_shop_agrees_with_its_rules(spark: SparkSession, purchases: str, way: Any, tmp_path: Path):
     records, more = way(spark, purchases)
     write_stream(records, checkpoint=str(tmp_path), trigger={"availableNow": True}, **more).awaitTermination()

@@ -1,10 +1,10 @@
-"""The shop's rules as a function on Arrow tables, for `write_stream(…, transform_arrow=shop)`.
+"""The shop's rules as a function on Arrow tables, for `write_stream(read_tables(…), transform_arrow=shop)`.
 
 Says the same as `typed_sql`, with the same source, a column at a time in the process that encodes the records.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -12,9 +12,6 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from fencepost.shop import DEAD_LETTERS, INVOICES, SHIPMENTS
 from fencepost.shop.expected import PRICE_MAX
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 MISSING = {
@@ -28,15 +25,8 @@ MISSING = {
 INVOICE = ("purchaseId", "userId", "productId", "quantity", "totalPrice")
 
 
-def columns(purchases: "DataFrame") -> "DataFrame":
-    """What `shop` needs of the source with the options `typed_sql.SOURCE`."""
-    return purchases.selectExpr(
-        "value", "raw", "headers", "topic", "partition", "offset", "_corrupt_record.reason AS corrupt"
-    )
-
-
 def shop(purchases: Any) -> Iterator[Any]:
-    """From a table of purchases to tables of invoices, shipments and dead letters."""
+    """From a table of purchases as `typed_sql.SOURCE` reads them, to tables of invoices, shipments and dead letters."""
     table = purchases.combine_chunks()
     fields = dict(zip(MISSING, table.column("value").chunk(0).flatten(), strict=True))
     rules = {name: _holds(name, column) for name, column in fields.items()}
@@ -89,7 +79,7 @@ def _dead_letters(table: Any, rules: dict[str, Any], is_good: Any) -> Any:
     letters = []
     for row in np.flatnonzero(~is_good).tolist():
         found = {name: table.column(name)[row].as_py() for name in table.schema.names if name != "value"}
-        reason = found["corrupt"]
+        reason = (found["_corrupt_record"] or {}).get("reason")
         if reason is None and not table.column("value")[row].is_valid:
             reason = "the value is null"
         reason = reason or next(text for name, text in MISSING.items() if not rules[name][row])

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from fencepost.errors import ConfigError
-from fencepost.spark import batch_writer, write_stream
+from fencepost.spark import batch_writer, read_tables
 from fencepost.spark.sink.steps import BatchStep
 from tests import logins
 from tests.spark import numbers_job
@@ -95,13 +95,42 @@ def test_records_that_the_source_could_not_read_are_dead_letters(
     assert {letter.key() for letter in letters} == {b"k"}
 
 
-def test_rows_that_could_not_be_read_need_a_place_to_go(here: InProcess, make_scene: MakeScene):
+def test_without_a_topic_for_them_the_function_gets_records_that_could_not_be_read(
+    here: InProcess, make_scene: MakeScene
+):
     scene = make_scene(3)
-    options = {"valueFormat": "json", "valueSchema": "BIGINT", "mode": "PERMISSIVE"}
+    options = {"valueFormat": "json", "valueSchema": "BOOLEAN", "mode": "PERMISSIVE", "startingOffsets": "earliest"}
     rows = load(here.spark.readStream, scene.plan.bootstrap, subscribe=scene.plan.source, **options)
-    given = {"pipeline": scene.plan.pipeline, "bootstrap_servers": scene.plan.bootstrap, "checkpoint": "c"}
-    with pytest.raises(ConfigError, match="deadLetters"):
-        write_stream(rows, transform_arrow=lambda table: table, options=logins.sink(scene.plan.bootstrap), **given)
+
+    def transform(table: Any) -> Any:
+        unread = table["_corrupt_record"].combine_chunks()
+        text = unread.field("value").cast(pa.string())
+        for topic, letter in ((scene.plan.left, "L "), (scene.plan.right, "R ")):
+            value = pc.binary_join_element_wise(letter, text, "")
+            yield pa.table({"topic": pa.repeat(topic, len(text)), "value": value})
+
+    here.run(scene.plan, rows, transform_arrow=transform)
+    scene.check.assert_complete()
+
+
+@pytest.mark.parametrize("options", [{}, {"smallBatchRecords": "0"}], ids=["by the driver", "by tasks"])
+def test_whole_tables_are_exact_whatever_happens_to_the_driver(
+    here: InProcess, make_scene: MakeScene, options: Mapping[str, str]
+):
+    scene = make_scene(60, options=dict(options))
+    plan = replace(scene.plan, batch_records=20)
+    given = {
+        **logins.spark(plan.bootstrap), "subscribe": plan.source, "maxOffsetsPerTrigger": "20",
+        "limitFirstBatch": "true", "startingOffsets": "committed", "kafka.group.id": plan.pipeline,
+    }  # fmt: skip
+    rows = read_tables(here.spark, given, columns=["key", "value"])
+    assert rows.columns == ["table", "records"]
+    for step in (BatchStep.WRITTEN, BatchStep.COMMITTED):
+        with dying_at(step, passes=1):
+            here.run_until_failed(plan, rows, transform_arrow=both_sides(plan))
+        scene.check.write(20)
+    here.run(plan, rows, transform_arrow=both_sides(plan))
+    scene.check.assert_complete()
 
 
 def test_a_function_may_make_nothing(here: InProcess, make_scene: MakeScene):

@@ -3,8 +3,8 @@
 For people who think in pyarrow, polars or duckdb. The function gets a table with the columns of the DataFrame, a part
 of the micro-batch at a time, and returns tables with the columns of the sink. Spark only schedules.
 
-Invariant: the function sees every good row once per attempt. Rows that the source could not decode (`_corrupt_record`)
-never reach it: they go to the dead letters as they are.
+Invariant: the function sees every row once per attempt, except those that the source could not decode
+(`_corrupt_record`) if there is a topic for dead letters: they go there as they are.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fencepost.client.row_faults import CORRUPT
-from fencepost.errors import ConfigError, WriteFailed
-from fencepost.spark.sink.columns import HEADERS, UNREAD
+from fencepost.errors import WriteFailed
+from fencepost.spark.sink.columns import HEADERS
+from fencepost.spark.sink.typed import is_corrupt
+from fencepost.spark.source.tables import DTYPES, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,19 +31,25 @@ TransformArrow = Callable[[Any], Any]
 @dataclass(frozen=True, slots=True)
 class ArrowTransform:
     function: TransformArrow
-    corrupt: str | None = None  #: the column of rows that could not be decoded, if there is one
+    are_tables: bool = False  #: rows are whole tables (`source.tables`)
+    splits: bool = False  #: whether rows that the source could not read go to the dead letters
 
     def records(self, rows: Iterable[Any]) -> Iterator[Any]:
         """RecordBatches of the DataFrame's rows, to RecordBatches of records."""
         for batch in rows:
-            good = batch
-            if self.corrupt is not None:
-                column = batch.column(self.corrupt)
-                if column.null_count < len(batch):
-                    yield _unread(column.filter(column.is_valid()))
-                good = batch.drop_columns([self.corrupt]).filter(column.is_null())
-            if len(good):
-                yield from self._made(pa.Table.from_batches([good]))
+            for table in unpacked(batch) if self.are_tables else [pa.Table.from_batches([batch])]:
+                yield from self._records(table)
+
+    def _records(self, table: Any) -> Iterator[Any]:
+        name = _unread_column(table.schema) if self.splits else None
+        if name is not None:
+            column = table.column(name).combine_chunks()
+            if column.null_count < len(column):
+                yield _unread(column.filter(column.is_valid()))
+                table = table.filter(column.is_null())
+            table = table.drop_columns([name])
+        if len(table):
+            yield from self._made(table)
 
     def _made(self, table: Any) -> Iterator[Any]:
         for made in _tables(self.function(table)):
@@ -64,14 +72,13 @@ def input_rows(df: "DataFrame") -> "DataFrame":
 
 
 def arrow_transform(df: "DataFrame", function: TransformArrow, dead_letters: str | None) -> ArrowTransform:
-    """The function with what it needs to know of the DataFrame. Raises ConfigError if rows could get lost."""
-    corrupt = next((name for name, kind in df.dtypes if kind == UNREAD), None)
-    if corrupt is not None and dead_letters is None:
-        raise ConfigError(
-            f"the DataFrame has a column {corrupt!r}: its rows could not be decoded, and transform_arrow would not see "
-            "them. Give the sink the option deadLetters, a topic to which they are written, or drop the column"
-        )
-    return ArrowTransform(function, corrupt)
+    """The function with what it needs to know of the DataFrame."""
+    return ArrowTransform(function, df.dtypes == DTYPES, dead_letters is not None)
+
+
+def _unread_column(schema: Any) -> str | None:
+    """The column of records that the source could not decode. It may have any name."""
+    return next((field.name for field in schema if is_corrupt(field.type)), None)
 
 
 def _tables(result: Any) -> Iterator[Any]:

@@ -34,11 +34,11 @@ def record_columns(schema: Any) -> list[str]:
     return [
         column.name
         for column in structs
-        if column.type.get_field_index(VALUE) >= 0 and not _is_corrupt(column.type) and not _is_raw(column)
+        if column.type.get_field_index(VALUE) >= 0 and not is_corrupt(column.type) and not _is_raw(column)
     ]
 
 
-def _is_corrupt(kind: Any) -> bool:
+def is_corrupt(kind: Any) -> bool:
     """Whether it is what a source gives with the mode PERMISSIVE, under any name."""
     return _names(kind) == [KEY, VALUE, "reason"]
 
@@ -54,7 +54,7 @@ def _names(kind: Any) -> list[str]:
 def _columns(rows: Any) -> dict[str, Any]:
     """By name; records that could not be read are in `_corrupt_record`, whatever the source calls them."""
     found = {
-        CORRUPT if _is_corrupt(field.type) else field.name: column
+        CORRUPT if is_corrupt(field.type) else field.name: column
         for field, column in zip(rows.schema, rows.columns, strict=True)
     }
     if VALUE not in found and CORRUPT in found and "topic" not in found:
@@ -99,7 +99,7 @@ class Converter:
         error, raw, corrupt = given.get(ERROR), given.get(RAW), given.get(CORRUPT)
         if error is not None and raw is not None and _names(raw.type) == [KEY, VALUE]:
             made |= _as_they_came(error.is_valid(), raw.flatten(), {**given, **made})
-        if corrupt is not None and _is_corrupt(corrupt.type):
+        if corrupt is not None and is_corrupt(corrupt.type):
             made |= _unread(corrupt, {**given, **made})
         return {**given, **made} if made else given
 
@@ -162,7 +162,7 @@ def _bad_rows(about: Mapping[str, Any], count: int) -> Mask:
     error, corrupt = about.get(ERROR), about.get(CORRUPT)
     if error is not None and pa.types.is_string(error.type):
         mask |= _valid(error)
-    if corrupt is not None and _is_corrupt(corrupt.type):
+    if corrupt is not None and is_corrupt(corrupt.type):
         mask |= _valid(corrupt)
     return mask
 

@@ -17,11 +17,14 @@ from fencepost.spark.options import Options, refuse_visible_key
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.source.read_options import (
     ReadKind,
+    Rows,
     SourceOptions,
     check_options,
     includes_headers,
     parse_options,
 )
+from fencepost.spark.source.tables import SCHEMA as TABLES_SCHEMA
+from fencepost.spark.source.tables import TABLES, PackedRows, inner_schema
 from fencepost.spark.source.typed import HEADERS, parse_typing, schema_text, typed_rows
 
 NAME = "fencepost"
@@ -37,6 +40,8 @@ class FencepostDataSource(DataSource):
         """Called by `load()`. Raises for wrong options here if possible, rather than when the query runs."""
         refuse_visible_key(self._given)
         check_options(self._given)
+        if TABLES in self._given:
+            return TABLES_SCHEMA
         return schema_text(parse_typing(self._given), include_headers=includes_headers(self._given))
 
     @one_line()
@@ -76,7 +81,11 @@ class FencepostDataSource(DataSource):
     def _parse(self, kind: ReadKind, schema: StructType) -> SourceOptions:
         """`schema` is ours, or what the user gave with `.schema(...)`."""
         options = parse_options(self._given, kind)
-        rows = typed_rows(parse_typing(self._given), schema)
+        packed = self._given.text(TABLES)
+        if packed is not None:
+            schema = inner_schema(packed)
+        typed = typed_rows(parse_typing(self._given), schema)
+        rows: Rows | None = typed if packed is None else PackedRows(typed)
         return replace(options, rows=rows, include_headers=HEADERS in schema.fieldNames())
 
     def __reduce__(self) -> tuple[Any, ...]:

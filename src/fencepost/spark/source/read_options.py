@@ -17,6 +17,7 @@ from fencepost.errors import ConfigError, Malformed
 from fencepost.spark.offsets_json import Positions, parse_numbers
 from fencepost.spark.options import Options, client_settings
 from fencepost.spark.source import typed
+from fencepost.spark.source.tables import TABLES, PackedRows
 from fencepost.spark.source.typed import TypedRows
 from fencepost.wire.terms import Isolation, TopicPartition
 
@@ -45,6 +46,7 @@ KNOWN = (
     "pipeline",
     FIRST_BATCH,
     *typed.NAMES,
+    TABLES,
     # Spark's options for its Java consumer: accepted, without effect.
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -101,6 +103,9 @@ class Subscription:
     assigned: tuple[TopicPartition, ...] = ()
 
 
+Rows = TypedRows | PackedRows
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     client: ClientSettings
@@ -121,7 +126,7 @@ class SourceOptions:
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     limit_first_batch: bool = False  #: only Spark 4.0 and 4.1 need it (`unguided`)
     commits: bool = False  #: whether the source commits completed batches to its group
-    rows: TypedRows | None = None  #: how keys and values are decoded; None: they are bytes
+    rows: Rows | None = None  #: how what is read becomes rows; None: as it is, keys and values are bytes
 
 
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:
