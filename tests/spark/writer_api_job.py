@@ -4,12 +4,13 @@ KIND is `classic` or `connect`. ACCIDENT is as in `mortal_source`.
 """
 
 import json
+import os
 import sys
 
 import fencepost.spark  # noqa: F401 - before the session is made
 from tests import logins
 from tests.spark import numbers_job
-from tests.spark.numbers_job import Plan
+from tests.spark.numbers_job import EVERYTHING, Plan, end_when_done
 from tests.spark.sink.mortal_source import NAME, MortalDataSource
 
 TIMEOUT_S = 120
@@ -19,6 +20,8 @@ def main(text: str, kind: str, accident: str | None = None) -> None:
     from pyspark.sql import SparkSession
 
     plan = Plan(**json.loads(text))
+    if kind == "connect":
+        os.environ["SPARK_TESTING"] = "1"  # the local server takes a free port, not 15002, which may be another's
     builder = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.remote("local[2]") if kind == "connect" else builder.master("local[2]")
     spark = builder.getOrCreate()
@@ -28,12 +31,14 @@ def main(text: str, kind: str, accident: str | None = None) -> None:
         .writeStream.format(NAME)
         .options(**logins.spark(plan.bootstrap), **plan.options, pipeline=plan.pipeline)
         .option("checkpointLocation", plan.checkpoint)
-        .trigger(availableNow=True)
+        .trigger(**EVERYTHING)
     )
     query = (writer if accident is None else writer.option("accident", accident)).start()
+    end_when_done(query)
     if not query.awaitTermination(TIMEOUT_S):
         raise TimeoutError("the query does not end")
-    print("ended, with", sum(progress["sink"]["numOutputRows"] for progress in query.recentProgress), "rows")
+    told = [progress["sink"]["numOutputRows"] for progress in query.recentProgress]
+    print("ended, with", sum(count for count in told if count > 0), "rows")  # it is -1 while a query waits
     spark.stop()
 
 
