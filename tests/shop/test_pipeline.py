@@ -14,10 +14,13 @@ from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, arrow_t
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
 from fencepost.spark import read_tables, write_stream
 from fencepost.spark.session import session
+from fencepost.spark.sessions import tells_limits
 from tests.spark.checker import read_records
 from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
 
-VALUES = [*ODD_BUT_GOOD, *BAD]
+#: Before Spark 4.2 its JSON takes half of a surrogate pair for text. The rules refuse it, as later versions do.
+REFUSED = [value for value in BAD if value is None or tells_limits() or b"half of a pair" not in value]
+VALUES = [*ODD_BUT_GOOD, *REFUSED]
 #: Some purchases come with headers of their own, some with none.
 OWN_HEADERS: list[list[tuple[str, bytes]] | None] = [None, [], [("trace", b"7"), ("trace", b"8")]]
 
@@ -85,7 +88,7 @@ def test_a_way_to_write_the_shop_agrees_with_its_rules(spark: SparkSession, purc
         assert (about["error.topic"], about["error.partition"]) == (PURCHASES, "1")
         assert about["error.reason"]
         assert headers[:-4] == (OWN_HEADERS[offset % 3] or [])
-    assert [dead[offset] for offset in sorted(dead)] == BAD
+    assert [dead[offset] for offset in sorted(dead)] == REFUSED
 
     good = [purchase for value in VALUES if (purchase := parse_purchase(value))]
     invoices, shipments = ([json.loads(each.value()) for each in found[topic]] for topic in (INVOICES, SHIPMENTS))
