@@ -5,9 +5,9 @@
     python -m bench.state --brokers kafka --parts rates
 
 The rates are of a race with the clock, the warm-up and the account of CPU of `bench.spark`. All count the same
-purchases (those with a purchaseId and a totalPrice in order) in whole cents, and write the same bytes: the last record
-of every key is compared with what it should be, or the bench fails. How often a key is written is up to the system. So
-progress is not the number of records but the sum of the counts in the last visible record of every key.
+purchases (one JSON object each, with a purchaseId and a totalPrice in order) in whole cents, and write the same bytes:
+the last record of every key is compared with what it should be, or the bench fails. How often a key is written is up to
+the system. So progress is not the number of records but the sum of the counts in the last visible record of every key.
 
 Ours keeps the state in a changelog topic, in the transaction of its output. Spark's keep it in the checkpoint, in
 RocksDB or in the default store, and write their output at least once. Kafka Streams keeps it in RocksDB with a

@@ -25,7 +25,8 @@ def copy(spark: Any, options: argparse.Namespace, point: dict[str, Any]) -> list
     """The batches after the first: their rows, and the milliseconds of their triggers."""
     options.topic = point["topic"]
     rows = source(spark, options, maxOffsetsPerTrigger=str(point["batch"]))
-    query = start(rows.selectExpr(f"'{point['to']}' AS topic", "key", "value"), options, processingTime="0 seconds")
+    copied = rows.selectExpr(f"'{point['to']}' AS topic", "key", "value")
+    query = start(copied, None, options, processingTime="0 seconds")
     deadline_s = time.monotonic() + TIMEOUT_S
     found: list[dict[str, Any]] = []
     while len(found) < point["batches"] + WARM_UP and time.monotonic() < deadline_s and query.isActive:

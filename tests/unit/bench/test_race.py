@@ -1,5 +1,6 @@
 """The referees of a race: what must be written, whether it was, and when it was visible."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -140,6 +141,22 @@ def test_a_record_too_few_and_one_too_many_are_differences(made):
 
 def test_other_headers_are_a_difference(made):
     other = changed(made[DEAD_LETTERS], 4, headers=[{"key": "error.reason", "value": b"none"}])
+    with pytest.raises(OutputsDiffer):
+        compare.same_records(DEAD_LETTERS, made[DEAD_LETTERS], other)
+
+
+@pytest.mark.parametrize(("said", "is_same"), [(b"something else", True), (b"", False)])
+def test_the_reason_may_be_worded_differently_but_must_be_there(made, said, is_same):
+    letters = made[DEAD_LETTERS]
+    headers = letters.to_pylist()[4]["headers"]
+    other = changed(letters, 4, headers=[{"key": "error.reason", "value": said}, *headers[1:]])
+    with contextlib.nullcontext() if is_same else pytest.raises(OutputsDiffer):
+        compare.same_records(DEAD_LETTERS, letters, other)
+
+
+def test_another_place_of_a_dead_letter_is_a_difference(made):
+    headers = made[DEAD_LETTERS].to_pylist()[4]["headers"]
+    other = changed(made[DEAD_LETTERS], 4, headers=[*headers[:-1], {"key": "error.offset", "value": b"1"}])
     with pytest.raises(OutputsDiffer):
         compare.same_records(DEAD_LETTERS, made[DEAD_LETTERS], other)
 
