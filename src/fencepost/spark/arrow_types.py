@@ -1,5 +1,6 @@
-"""Spark's types as Arrow's, as Spark sends them to Python. Times are in UTC."""
+"""Spark's types as Arrow's, as Spark sends them to Python, and back. Times are in UTC."""
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -13,3 +14,11 @@ def arrow_schema(schema: "StructType") -> Any:
 
     zone: Any = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
+
+
+@functools.cache
+def spark_type(schema: Any) -> "StructType":
+    """An Arrow schema as Spark's type. A schema written as text would need a call to the JVM."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)

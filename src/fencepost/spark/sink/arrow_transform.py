@@ -15,7 +15,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from fencepost.client.row_faults import CORRUPT
 from fencepost.errors import WriteFailed
-from fencepost.spark.sink.columns import HEADERS
+from fencepost.spark.record_types import HEADERS
+from fencepost.spark.sink.columns import without_nulls
 from fencepost.spark.sink.typed import is_corrupt
 from fencepost.spark.source.tables import DTYPES, unpacked
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-WITHOUT_NULL_HEADERS = f"coalesce(headers, CAST(array() AS {HEADERS})) AS headers"
 #: From a pyarrow Table to one or several: pyarrow's, or any that have Arrow's C interface, such as those of polars.
 TransformArrow = Callable[[Any], Any]
 
@@ -67,8 +67,9 @@ def input_rows(df: "DataFrame") -> "DataFrame":
     """The rows as the function gets them. A record without headers has none instead of null (`column_types`)."""
     if dict(df.dtypes).get("headers") != HEADERS:
         return df
-    names = [f"`{name}`" if name != "headers" else WITHOUT_NULL_HEADERS for name in df.columns]
-    return df.selectExpr(*names)
+    return df.selectExpr(
+        *(f"{without_nulls(name)} AS {name}" if name == "headers" else f"`{name}`" for name in df.columns)
+    )
 
 
 def arrow_transform(df: "DataFrame", function: TransformArrow, dead_letters: str | None) -> ArrowTransform:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.client.row_faults import CORRUPT, ERROR, RAW, SOURCE
 from fencepost.errors import ConfigError
+from fencepost.spark import record_types
+from fencepost.spark.record_types import HEADERS, POSITION, UNREAD
 from fencepost.spark.sink.column_types import PLAIN, check_type, to_bytes
 from fencepost.spark.sink.formats import IS_THERE, KEY, NO_FORMATS, RECORD, VALUE, Formats
 
@@ -23,10 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-HEADERS = "array<struct<key:string,value:binary>>"
-POSITION = "struct<topic:string,partition:int,offset:bigint>"
-UNREAD = "struct<key:binary,value:binary,reason:string>"
-BYTES = "struct<key:binary,value:binary>"
 #: The columns of Spark's Kafka sink and their types; for key and value those that need no format.
 COLUMNS = {
     "topic": ("string",),
@@ -60,7 +58,7 @@ def record_columns(kinds: Mapping[str, "DataType"]) -> list[str]:
     """The record columns of a query; none if it has a column `value`."""
     if VALUE in kinds:
         return []
-    aside = {SOURCE, _unread(kinds), RAW if _is(kinds, RAW, BYTES) else None}
+    aside = {SOURCE, _unread(kinds), RAW if _is(kinds, RAW, record_types.RAW) else None}
     return [name for name, kind in kinds.items() if name not in aside and VALUE in _fields(kind)]
 
 
@@ -76,7 +74,7 @@ def _about(kinds: Mapping[str, "DataType"], dead_letters: str | None) -> dict[st
         return found
     if (unread := _unread(kinds)) is not None:
         found[unread] = CORRUPT
-    if ERROR in kinds and _is(kinds, RAW, BYTES):
+    if ERROR in kinds and _is(kinds, RAW, record_types.RAW):
         found[RAW] = RAW
     return found | {name: name for name in ABOUT if name in kinds}
 
@@ -105,8 +103,13 @@ def _record(column: str, kind: "DataType", topic: str | None, formats: Formats, 
 
 def _field(expression: str, name: str, kind: "DataType", formats: Formats, session: "SparkSession") -> str:
     if name == "headers":
-        return f"coalesce({expression}, CAST(array() AS {HEADERS}))"
+        return without_nulls(expression)
     return to_bytes(expression, name, kind, formats, session) if name in (KEY, VALUE) else expression
+
+
+def without_nulls(headers: str) -> str:
+    """Spark sends lists that are null slowly to Python (`column_types`): a record without headers has an empty one."""
+    return f"coalesce({headers}, CAST(array() AS {HEADERS}))"
 
 
 def with_topic(df: "DataFrame", topic: str, *, unless_given: bool = False) -> "DataFrame":

@@ -4,7 +4,6 @@ Invariant: a job that returns has written every row of the DataFrame, and each p
 raises WriteFailed may have written some rows.
 """
 
-import functools
 import logging
 import re
 import socket
@@ -18,6 +17,7 @@ from fencepost.client.cluster import Cluster
 from fencepost.client.shapes import TopicShape, shape_of
 from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, FencepostError, WriteFailed
+from fencepost.spark.arrow_types import spark_type
 from fencepost.spark.environment import explain, is_worker
 from fencepost.spark.sessions import is_connect, parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
@@ -44,7 +44,6 @@ from fencepost.spark.sink.stages import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 logger = logging.getLogger(__name__)
 
@@ -248,14 +247,6 @@ def _address_towards(host: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return LOOPBACK
-
-
-@functools.cache
-def spark_type(schema: Any) -> "StructType":
-    """An Arrow schema as Spark's type. A schema written as text would need a call to the JVM."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
 
 
 def run_plan(df: "DataFrame") -> None:

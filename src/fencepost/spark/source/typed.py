@@ -25,6 +25,7 @@ from fencepost.client.faults import readable
 from fencepost.errors import ConfigError, Malformed
 from fencepost.formats.format import Decoder
 from fencepost.formats.named import BINARY, STRING, find
+from fencepost.spark import record_types
 from fencepost.spark.arrow_types import arrow_schema
 from fencepost.spark.options import Options
 from fencepost.wire.terms import TopicPartition
@@ -42,11 +43,8 @@ PLAIN = {
     "timestamp": "TIMESTAMP_LTZ",
     "timestampType": "INT",
 }
-HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 #: The bytes of the record, for queries that find out for themselves that it is bad.
 RAW = "raw"
-RAW_TYPE = "STRUCT<key: BINARY, value: BINARY>"
-CORRUPT_TYPE = "STRUCT<key: BINARY, value: BINARY, reason: STRING>"
 DEFAULT_CORRUPT = "_corrupt_record"
 #: What a value is in Spark for the formats that have one type.
 TYPES = {
@@ -140,11 +138,11 @@ def schema_text(typing: Typing, *, include_headers: bool) -> str:
     """The columns of a DataFrame whose user gave no schema of their own."""
     columns = {name: _type_text(typing, name) for name in (KEY, VALUE)} | PLAIN
     if include_headers:
-        columns[HEADERS] = HEADERS_TYPE
+        columns[HEADERS] = record_types.HEADERS
     if typing.include_raw:
-        columns[RAW] = RAW_TYPE
+        columns[RAW] = record_types.RAW
     if typing.mode is Mode.PERMISSIVE and not typing.is_plain:
-        columns[typing.corrupt] = CORRUPT_TYPE
+        columns[typing.corrupt] = record_types.UNREAD
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
@@ -217,13 +215,13 @@ def typed_rows(typing: Typing, schema: "StructType") -> TypedRows | None:
         raise ConfigError("the schema names a column twice")
     own = _own_columns(typing)
     if typing.is_plain and list(wanted) in (list(own), [*own, HEADERS]):
-        _check_types(wanted, own | {HEADERS: _simple(HEADERS_TYPE)})
+        _check_types(wanted, own | {HEADERS: record_types.HEADERS})
         return None
-    named = own | {HEADERS: _simple(HEADERS_TYPE)}
+    named = own | {HEADERS: record_types.HEADERS}
     if typing.mode is Mode.PERMISSIVE:
-        named[typing.corrupt] = _simple(CORRUPT_TYPE)
+        named[typing.corrupt] = record_types.UNREAD
     if typing.include_raw:
-        named[RAW] = _simple(RAW_TYPE)
+        named[RAW] = record_types.RAW
     fields = [field for field in schema.fields if field.name not in named]
     if fields and (typing.formats[VALUE] in TYPES or VALUE in wanted):
         _refuse_columns([field.name for field in fields], [*named], typing)
@@ -246,7 +244,7 @@ def _own_columns(typing: Typing) -> dict[str, str | None]:
 
 def _simple(kind: str) -> str:
     """A type as Spark's `simpleString` writes it."""
-    return kind.lower().replace(": ", ":").replace(", ", ",").replace("timestamp_ltz", "timestamp")
+    return kind.lower().replace("timestamp_ltz", "timestamp")
 
 
 def _check_types(wanted: Mapping[str, str], named: Mapping[str, str | None]) -> None:

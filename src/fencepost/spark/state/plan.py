@@ -3,14 +3,13 @@
 Only for use inside the sink: after fencing and before writing, the committed end of the state is certain.
 """
 
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.replication import Models
 from fencepost.errors import ConfigError
-from fencepost.spark.arrow_types import arrow_schema
+from fencepost.spark.arrow_types import arrow_schema, spark_type
 from fencepost.spark.ledger import ChangelogEntry
 from fencepost.spark.naming import changelog_name
 from fencepost.spark.sessions import parallelism
@@ -72,7 +71,7 @@ class State:
         keyed = rows.withColumn(KEY, key).withColumn(PARTITION, _owner(log.partitions))
         placed = repartition_by_id(keyed, log.partitions, PARTITION)
         if records is not None:
-            return placed.mapInArrow(stage, _record_type())
+            return placed.mapInArrow(stage, spark_type(SCHEMA))
         done = placed.mapInArrow(stage, StructType([*own, *output.fields]))
         return done.select(*_record(step, output.names, log.topic))
 
@@ -104,14 +103,6 @@ class State:
         found = changelog.look(self._cluster, name, partitions, step.configs, remembered, self._models)
         self.changelogs[step.name] = ChangelogEntry(found.partitions, found.identity, found.reset_id)
         return found
-
-
-@functools.cache
-def _record_type() -> "StructType":
-    """Of finished records. Written as text it would need a call to the JVM."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(SCHEMA)
 
 
 def _schema(ddl: str) -> "StructType":

@@ -7,8 +7,8 @@ from pyspark.sql import types
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from fencepost.errors import ConfigError
+from fencepost.spark.record_types import HEADERS, POSITION, UNREAD
 from fencepost.spark.sink import columns
-from fencepost.spark.sink.columns import HEADERS, POSITION, UNREAD
 from fencepost.spark.sink.formats import NO_FORMATS, Formats
 
 RECORD: dict[str, str | DataType] = {"topic": "string", "value": "binary"}
