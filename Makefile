@@ -97,7 +97,7 @@ spark-versions: setup ## the tests of the Spark half on Spark 4.0, 4.1 and 4.2, 
 compat: setup kafka spark-kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
 	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)
 
-bench: setup kafka spark-kafka ## compare with Apache Kafka: speed, CPU, memory (an hour; ARGS=--quick ten minutes)
+bench: setup kafka spark-kafka ## compare with Apache Kafka: speed, CPU, memory (hours; ARGS=--quick ten minutes)
 	$(BIN)/python -m bench.startup $(ARGS)
 	$(BIN)/python -m bench.recovery $(ARGS)
 	$(BIN)/python -m bench.produce $(ARGS)
