@@ -33,7 +33,7 @@ TABLES = Path(__file__).parents[1] / "src" / "fencepost" / "wire" / "schemas"
 #: The APIs that have a table. A new one starts here.
 API_KEYS = (
     *(0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31),
-    *(32, 33, 34, 35, 36, 37, 42, 43, 44, 45, 46, 47, 48, 50, 51, 55, 57, 60, 61, 65, 66, 74, 75),
+    *(32, 33, 34, 35, 36, 37, 42, 43, 44, 45, 46, 47, 48, 50, 51, 55, 57, 60, 61, 65, 66, 69, 74, 75),
 )
 
 #: kio gives some integers richer Python types. On the wire and in the tables they are integers.
@@ -45,6 +45,10 @@ KioField = dataclasses.Field[Any]
 
 class Disagreement(Exception):
     """Two versions of one message cannot be put into one table."""
+
+
+#: Tagged fields that our broker adds to a message for our own client: the end of the table, by API.
+OURS = {65: ("    client_id string tag:10000", "    client_host string tag:10001")}
 
 
 def table(key: int) -> tuple[str, str]:
@@ -63,7 +67,7 @@ def table(key: int) -> tuple[str, str]:
         head = f"{kind} {key} v{versions[0]}-{versions[-1]}"
         lines.append(f"{head} flexible:v{flexible[0]}+" if flexible else head)
         lines += merged(structs, versions, indent=1)
-    return f"{key:02d}_{name}.txt", "\n".join(lines) + "\n"
+    return f"{key:02d}_{name}.txt", "\n".join([*lines, *OURS.get(key, ())]) + "\n"
 
 
 def merged(structs: StructByVersion, parent_versions: Sequence[int], indent: int) -> Iterator[str]:

@@ -201,6 +201,37 @@ class TestFetch:
         for each, sent in zip(wires, waiting, strict=True):
             assert len(stored(each.receive(sent).responses[0].partitions[0].records)) == 1
 
+    def test_waiting_fetches_of_many_partitions_see_each_record_once(
+        self, open_wire: OpenWire, wire: Wire, topic: MakeTopic
+    ) -> None:
+        name, count, written = topic(partitions=250), 250, {3, 7, 249}
+        offsets: dict[int, int] = dict.fromkeys(range(count), 0)
+        seen: set[int] = set()
+        waiting = wire.request(Key.FETCH, 12, fetch_fields({name: offsets}, max_wait_ms=15_000, min_bytes=1))
+        other = open_wire()
+        other.call(Key.PRODUCE, 12, **produce_fields({(name, index): batch(b"%d" % index) for index in written}))
+        while seen != written:
+            told = {each.partition_index: each for each in wire.receive(waiting).responses[0].partitions}
+            assert told.keys() == offsets.keys() and errors(list(told.values())) == set()
+            new = {index: stored(each.records)[0].values for index, each in told.items() if each.records}
+            assert new and new == {index: (b"%d" % index,) for index in new.keys() & written - seen}
+            seen |= new.keys()
+            offsets |= dict.fromkeys(new, 1)
+            assert {told[index].high_watermark for index in seen} == {1}
+            waiting = wire.request(Key.FETCH, 12, fetch_fields({name: offsets}, max_wait_ms=15_000, min_bytes=1))
+        produce(other, name, batch(b"end"), partition=100)
+        (last,) = [each for each in wire.receive(waiting).responses[0].partitions if each.records]
+        assert (last.partition_index, stored(last.records)[0].values) == (100, (b"end",))
+
+    def test_a_waiting_fetch_of_many_partitions_ends_when_one_of_them_cannot_be_read_any_more(
+        self, wire: Wire, topic: MakeTopic, open_wire: OpenWire
+    ) -> None:
+        name, gone = topic(partitions=250), topic()
+        wanted = {name: dict.fromkeys(range(250), 0), gone: {0: 0}}
+        waiting = wire.request(Key.FETCH, 12, fetch_fields(wanted, max_wait_ms=1_000, min_bytes=1))
+        open_wire().call(Key.DELETE_TOPICS, 1, topic_names=[gone], timeout_ms=5_000)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in errors(wire.receive(waiting))
+
 
 class TestFetchSessions:
     def test_a_session_tells_only_what_has_changed(self, wire: Wire, topic: MakeTopic) -> None:

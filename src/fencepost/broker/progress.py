@@ -8,14 +8,15 @@ from fencepost.log.partition import PartitionLog
 
 
 class Waiter(Protocol):
-    def look_again(self) -> None: ...
+    def look_again(self, moved: Iterable[PartitionLog]) -> None:
+        """These moved since it last looked, among those that it watches."""
 
 
 class Progress:
     def __init__(self) -> None:
         # Dicts, not sets: waiters are woken in the order of their arrival.
         self._waiters: dict[PartitionLog, dict[Waiter, None]] = {}
-        self._woken: dict[Waiter, None] = {}
+        self._woken: dict[Waiter, dict[PartitionLog, None]] = {}
 
     def moved(self, log: PartitionLog) -> None:
         """A high watermark or LSO moved. Waiters look at most once per turn of the loop."""
@@ -24,7 +25,9 @@ class Progress:
             return
         if not self._woken:
             asyncio.get_running_loop().call_soon(self._wake)
-        self._woken |= waiters
+        woken = self._woken
+        for waiter in waiters:
+            woken.setdefault(waiter, {})[log] = None
 
     def watch(self, waiter: Waiter, logs: Iterable[PartitionLog]) -> None:
         for log in logs:
@@ -41,5 +44,5 @@ class Progress:
 
     def _wake(self) -> None:
         woken, self._woken = self._woken, {}
-        for waiter in woken:
-            waiter.look_again()
+        for waiter, moved in woken.items():
+            waiter.look_again(moved)

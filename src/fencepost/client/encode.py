@@ -13,7 +13,7 @@ was given. Unless told otherwise, `on_fault` raises.
 
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,9 @@ DEFAULT_TARGET_BYTES = 512 << 10
 MIN_TARGET_BYTES = 1 << 10
 #: Rows without a key fill one partition with this much before the next, like Kafka's sticky partitioner (batch.size).
 STICKY_BYTES = 16 << 10
-#: What `add` collects before it encodes: enough for full batches, little enough for a processor's cache.
+#: What is encoded at once: enough for full batches, little enough for a processor's cache. `add` collects this much;
+#: more than twice as much is encoded in pieces. An Arrow batch of Spark has a number of rows, whatever their size: with
+#: 10 KB each it is 100 MB, and eight times as slow per byte if it is encoded whole, into memory that is new every time.
 MAX_PENDING_BYTES = 8 << 20
 
 BLOB_SCHEMA = pa.schema(
@@ -141,7 +143,10 @@ class Encoder:
 
     def add(self, rows: Any) -> list[Blob]:
         """Add a RecordBatch. Returns the blobs that are complete."""
-        made = self.finish() if self._pending and self._pending[0].schema != rows.schema else []
+        is_whole = rows.nbytes >= self._pending_max  # to collect it would copy it
+        made = self.finish() if is_whole or (self._pending and self._pending[0].schema != rows.schema) else []
+        if is_whole:
+            return [*made, *self.encode(rows)]
         self._pending.append(rows)
         self._pending_bytes += rows.nbytes
         return [*made, *self.finish()] if self._pending_bytes >= self._pending_max else made
@@ -157,7 +162,7 @@ class Encoder:
     def encode(self, rows: Any) -> list[Blob]:
         """A RecordBatch or a Table, in the order of its rows within each partition."""
         batches = rows.combine_chunks().to_batches() if isinstance(rows, pa.Table) else [rows]
-        return [blob for batch in batches if len(batch) for blob in self._encode(batch)]
+        return [blob for batch in batches for piece in pieces(batch) for blob in self._encode(piece)]
 
     def _encode(self, rows: Any) -> list[Blob]:
         columns = self._read(rows)
@@ -315,6 +320,18 @@ class Encoder:
         )
         self._spread += -(-unkeyed // sticky)
         return routes
+
+
+def pieces(rows: Any) -> Iterator[Any]:
+    """A RecordBatch in slices of about MAX_PENDING_BYTES, if it has much more than that. None if it has no rows.
+
+    Who encodes one piece after the other, and lets go of its blobs before the next, writes into memory that is in use.
+    """
+    step = len(rows)
+    if rows.nbytes > 2 * MAX_PENDING_BYTES:
+        step = -(-len(rows) * MAX_PENDING_BYTES // rows.nbytes)
+    for first in range(0, len(rows), step or 1):
+        yield rows.slice(first, step)
 
 
 def _compressed(batch: memoryview, codec: Compression) -> Buffer:

@@ -11,7 +11,7 @@ from fencepost.wire.codec import Buffer
 from fencepost.wire.produce import FIRST_FLEXIBLE, FIRST_WITH_TOPIC_IDS
 from fencepost.wire.varint import write_unsigned
 
-ACKS_ALL = -1
+ACKS_ALL, ACKS_LEADER = -1, 1
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -27,13 +27,17 @@ class Records(NamedTuple):
 
 
 def produce_parts(
-    version: int, transactional_id: str | None, timeout_ms: int, topics: Mapping[str | bytes, Sequence[Records]]
+    version: int,
+    transactional_id: str | None,
+    timeout_ms: int,
+    topics: Mapping[str | bytes, Sequence[Records]],
+    acks: int = ACKS_ALL,
 ) -> list[Buffer]:
-    """The body of a request with acks=all. Topics are named from version 13 on by their ids, before by their names."""
+    """The body of a request. Topics are named from version 13 on by their ids, before by their names."""
     flexible = version >= FIRST_FLEXIBLE
     out = bytearray()
     _put_string(out, transactional_id, flexible)
-    out += _ACKS_TIMEOUT.pack(ACKS_ALL, timeout_ms)
+    out += _ACKS_TIMEOUT.pack(acks, timeout_ms)
     _put_count(out, len(topics), flexible)
     parts: list[Buffer] = [out]
     for topic, entries in topics.items():

@@ -1,7 +1,8 @@
 """Completes a record batch: its producer, its sequence, and the checksum.
 
 The encoder makes batches without a producer. When the transaction is open, producer id, epoch, sequence and the
-transactional flag are written into the 61 bytes before the records. The records are neither copied nor changed.
+transactional flag are written into the 61 bytes before the records. The records are neither copied nor changed. The
+batches of an idempotent producer get no flag.
 """
 
 import struct
@@ -48,7 +49,8 @@ def stamp(blob: Buffer, identity: ProducerIdentity, sequence: int) -> Stamped:
     if found.magic != MAGIC or found.size != len(view) or found.record_count < 1 or found.attributes & CONTROL_FLAG:
         raise Malformed("these bytes are not one finished record batch")
     header = bytearray(view[:HEADER_BYTES])
-    _ATTRIBUTES.pack_into(header, ATTRIBUTES_OFFSET, found.attributes | TRANSACTIONAL_FLAG)
+    flag = TRANSACTIONAL_FLAG if identity.is_transactional else 0
+    _ATTRIBUTES.pack_into(header, ATTRIBUTES_OFFSET, found.attributes | flag)
     _PRODUCER.pack_into(header, PRODUCER_OFFSET, identity.producer_id, identity.epoch, sequence)
     records = view[HEADER_BYTES:]
     _CRC.pack_into(header, CRC_OFFSET, crc32c(records, crc32c(memoryview(header)[ATTRIBUTES_OFFSET:])))

@@ -1,4 +1,5 @@
-"""Writing finished record batches in a shared transaction: stamped, several partitions per request, five in flight.
+"""Writing finished record batches, mostly in a shared transaction: stamped, several partitions per request, five in
+flight.
 
 The rule: *a partition has one writer per epoch*. Sequences start at 0, so a broker takes a second writer's first batch
 for a retry of the first one's and drops it silently. The process that made the identity decides who may write. Here a
@@ -13,8 +14,8 @@ from typing import NamedTuple, Self
 from fencepost.client.cluster import Cluster
 from fencepost.client.connection import Connection, Pending
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
-from fencepost.client.produce_parts import Records, produce_parts
-from fencepost.client.registration import PRODUCE, VERSIONS, fenced_message, register_partitions
+from fencepost.client.produce_parts import ACKS_ALL, Records, produce_parts
+from fencepost.client.registration import PRODUCE, fenced_message, produce_versions, register_partitions
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, FENCED, LEADER_MOVED, Retry, describe, known_code
 from fencepost.client.rights import Operation, is_denial, wanted
 from fencepost.client.stamp import Stamped, following, stamp
@@ -66,11 +67,42 @@ class _Lane:
     #: later batch although it refused the first. Then the first can never be written.
     in_flight_max: int = 1
     has_failed: bool = False
+    #: Whether it is in line to be sent.
+    is_queued: bool = False
     acknowledged: Acknowledged = field(default_factory=Acknowledged)
 
     @property
     def can_send(self) -> bool:
         return self.in_flight < min(len(self.batches), self.in_flight_max)
+
+
+@dataclass(slots=True)
+class _Leader:
+    """The lanes that have a batch to send to one broker, first come first served."""
+
+    address: Address
+    lanes: deque[_Lane] = field(default_factory=deque)
+    #: Of the next batch of each.
+    bytes: int = 0
+
+    def add(self, lane: _Lane) -> None:
+        self.lanes.append(lane)
+        self.bytes += lane.batches[lane.in_flight].stamped.size
+
+    def take(self) -> list[_Lane]:
+        """What goes into one request."""
+        chosen: list[_Lane] = []
+        size = 0
+        while self.lanes:
+            lane = self.lanes[0]
+            batch_size = lane.batches[lane.in_flight].stamped.size
+            if chosen and size + batch_size > MAX_REQUEST_BYTES:
+                break
+            size += batch_size
+            lane.is_queued = False
+            chosen.append(self.lanes.popleft())
+        self.bytes -= size
+        return chosen
 
 
 class _Request(NamedTuple):
@@ -80,18 +112,32 @@ class _Request(NamedTuple):
 
 
 class TransactionWriter:
-    """Writes in the transaction of `identity`. For one thread. `flush` and the end of `with` wait for all answers.
+    """Writes in the transaction of `identity`, or idempotently if it has none. For one thread.
+
+    `flush` and the end of `with` wait for all answers.
 
     with TransactionWriter(cluster, identity) as writer:
         writer.write(TopicPartition("invoices", 0), blob)
     """
 
-    def __init__(self, cluster: Cluster, identity: ProducerIdentity, partitions: Iterable[TopicPartition] = ()) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        identity: ProducerIdentity,
+        partitions: Iterable[TopicPartition] = (),
+        *,
+        acks: int = ACKS_ALL,
+    ) -> None:
         """With protocol 1, `partitions` are registered in one request."""
         self._cluster = cluster
         self._identity = identity
+        self._acks = acks
         self._lanes: dict[TopicPartition, _Lane] = {}
         self._connections: dict[Address, Connection] = {}
+        #: Lanes in line to be sent: those whose leader has not been looked up yet, and the others by leader. So a write
+        #: costs the same however many partitions there are.
+        self._unplaced: list[_Lane] = []
+        self._leaders: dict[Address, _Leader] = {}
         self._requests: deque[_Request] = deque()
         self._buffered_bytes = 0
         self._unregistered: set[TopicPartition] = set()
@@ -128,6 +174,7 @@ class TransactionWriter:
         lane.sequence = following(lane.sequence, stamped.record_count)
         lane.batches.append(_Batch(stamped))
         self._buffered_bytes += stamped.size
+        self._queue(lane)
         self._work(MAX_BUFFERED_BYTES)
 
     def flush(self) -> None:
@@ -138,7 +185,7 @@ class TransactionWriter:
         lane = self._lanes.get(where)
         if lane is None:
             lane = self._lanes[where] = _Lane(where)
-            if self._identity.protocol is TransactionProtocol.V1:
+            if self._identity.is_transactional and self._identity.protocol is TransactionProtocol.V1:
                 self._unregistered.add(where)
         return lane
 
@@ -168,43 +215,46 @@ class TransactionWriter:
             register_partitions(self._cluster, self._identity, sorted(self._unregistered))
             self._unregistered.clear()
 
+    def _queue(self, lane: _Lane) -> None:
+        if lane.can_send and not lane.is_queued:
+            lane.is_queued = True
+            self._unplaced.append(lane)
+
     def _send_ready(self, *, flush: bool) -> None:
         """Send as much as possible to every leader."""
         while True:
-            by_leader: dict[Address, list[_Lane]] = {}
             try:
-                for lane in self._lanes.values():
-                    if lane.can_send:
-                        by_leader.setdefault(self._cluster.leader_address(*lane.where), []).append(lane)
-                sent = [self._send(address, lanes, flush=flush) for address, lanes in by_leader.items()]
+                for lane in self._unplaced:
+                    address = self._cluster.leader_address(*lane.where)
+                    leader = self._leaders.get(address)
+                    if leader is None:
+                        leader = self._leaders[address] = _Leader(address)
+                    leader.add(lane)
+                self._unplaced.clear()
+                sent = [self._send(leader, flush=flush) for leader in self._leaders.values() if leader.lanes]
             except ConnectionLost as error:
                 self._start_over(error)
                 continue
             if not any(sent):
                 return
 
-    def _send(self, address: Address, lanes: list[_Lane], *, flush: bool) -> bool:
+    def _send(self, leader: _Leader, *, flush: bool) -> bool:
         """Send one request, if the leader may have another one in flight and it is large enough."""
-        connection = self._connections.get(address)
+        connection = self._connections.get(leader.address)
         if connection is None:
-            connection = self._connections[address] = self._cluster.borrow(address)
+            connection = self._connections[leader.address] = self._cluster.borrow(leader.address)
         if connection.in_flight >= MAX_IN_FLIGHT:
             return False
-        chosen: list[_Lane] = []
-        size = 0
-        for lane in lanes:
-            batch_size = lane.batches[lane.in_flight].stamped.size
-            if chosen and size + batch_size > MAX_REQUEST_BYTES:
-                break
-            chosen.append(lane)
-            size += batch_size
-        if size < WORTH_SENDING_BYTES and connection.in_flight and not flush:
+        if leader.bytes < WORTH_SENDING_BYTES and connection.in_flight and not flush:
             return False
+        chosen = leader.take()
         self._requests.append(self._send_batches(connection, chosen))
+        for lane in chosen:
+            self._queue(lane)
         return True
 
     def _send_batches(self, connection: Connection, lanes: list[_Lane]) -> _Request:
-        lowest, highest = VERSIONS[self._identity.protocol][PRODUCE]
+        lowest, highest = produce_versions(self._identity)
         ids = {lane.where.topic: self._cluster.topic(lane.where.topic).id for lane in lanes}
         if NULL_UUID in ids.values():
             highest = min(highest, FIRST_WITH_TOPIC_IDS - 1)
@@ -220,7 +270,7 @@ class TransactionWriter:
             batch.times_sent += 1
             lane.in_flight += 1
         timeout_ms = self._cluster.settings.request_timeout_ms
-        parts = produce_parts(version, self._identity.transactional_id, timeout_ms, topics)
+        parts = produce_parts(version, self._identity.transactional_id or None, timeout_ms, topics, self._acks)
         return _Request(connection.send_parts(PRODUCE, version, parts), connection, by_name)
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -281,6 +331,7 @@ class TransactionWriter:
         lane.batches.popleft()
         lane.in_flight -= 1
         lane.in_flight_max = MAX_IN_FLIGHT
+        self._queue(lane)
         self._buffered_bytes -= stamped.size
         written = lane.acknowledged
         written.records += stamped.record_count
@@ -301,11 +352,15 @@ class TransactionWriter:
         for address, connection in [*self._connections.items()]:
             if not connection.is_usable():
                 del self._connections[address]
+        self._leaders.clear()
+        self._unplaced.clear()
         for lane in self._lanes.values():
+            lane.is_queued = False
             if lane.batches:  # also if none was sent: its leader may have moved, and take no connection any more
                 self._cluster.forget_topic(lane.where.topic)
             if lane.has_failed or lane.in_flight:
                 lane.has_failed, lane.in_flight, lane.in_flight_max = False, 0, 1
+            self._queue(lane)
         if self._retry is None:
             self._retry = Retry(f"writing in {self._identity}", self._cluster.settings)
         self._retry.wait(describe(reason))

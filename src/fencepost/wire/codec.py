@@ -5,9 +5,10 @@ use, whose readers and writers are closures chosen once. Invariant: whatever the
 `Malformed`, and its work is bounded by the number of bytes.
 """
 
+import itertools
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,7 +134,7 @@ class StructCodec:
         self._known = frozenset(f.name for f in fields)
         present = [f for f in fields if version in f.versions]
         codecs = {f.name: field_codec(f, version, flexible=flexible) for f in present}
-        self._readers = [(f.name, codecs[f.name][0]) for f in present if f.tag is None]
+        self._readers = _steps([f for f in present if f.tag is None], codecs)
         self._writers = [(f.name, codecs[f.name][1], f.default) for f in present if f.tag is None]
         self._tagged_readers = {f.tag: (f.name, codecs[f.name][0]) for f in present if f.tag is not None}
         self._tagged_writers = sorted(
@@ -143,10 +144,14 @@ class StructCodec:
     def read(self, buffer: Buffer, position: int) -> tuple[Message, int]:
         message = self._message()
         values = message.__dict__
-        for name, read in self._readers:
-            values[name], position = read(buffer, position)
+        for names, packed, name, read in self._readers:
+            if packed is not None:
+                values.update(zip(names, packed.unpack_from(buffer, position), strict=True))
+                position += packed.size
+            else:
+                values[name], position = read(buffer, position)
         if self._flexible:
-            position = self._read_tagged(buffer, position, values)
+            position = position + 1 if buffer[position] == 0 else self._read_tagged(buffer, position, values)
         return message, position
 
     def write(self, out: bytearray, source: Mapping[str, Any] | Message) -> None:
@@ -192,6 +197,23 @@ class StructCodec:
             out += body
 
 
+#: Either several fixed fields, read at once, or the name of one field and what reads it.
+_Step = tuple[tuple[str, ...], struct.Struct | None, str, Reader]
+
+
+def _steps(fields: list[Field], codecs: Mapping[str, tuple[Reader, Writer]]) -> list[_Step]:
+    """Fixed fields that follow each other are one step: requests name a thousand partitions, each a few numbers."""
+    steps: list[_Step] = []
+    for is_fixed, group in itertools.groupby(fields, lambda f: f.kind in _LAYOUTS and not f.is_array):
+        run = list(group)
+        if is_fixed and len(run) > 1:
+            packed = struct.Struct(">" + "".join(_LAYOUTS[f.kind] for f in run))
+            steps.append((tuple(f.name for f in run), packed, "", codecs[run[0].name][0]))
+        else:
+            steps += [((), None, f.name, codecs[f.name][0]) for f in run]
+    return steps
+
+
 def field_codec(spec: Field, version: int, *, flexible: bool) -> tuple[Reader, Writer]:
     nullable = version in spec.nullable
     if spec.kind == "struct":
@@ -204,7 +226,8 @@ def field_codec(spec: Field, version: int, *, flexible: bool) -> tuple[Reader, W
     else:
         item = _sized(spec.kind, flexible=flexible, nullable=nullable and not spec.is_array)
     if spec.is_array:
-        return _array(*item, flexible=flexible, nullable=nullable)
+        items = _numbers(_LAYOUTS[spec.kind]) if spec.kind in _LAYOUTS else _one_by_one(*item)
+        return _array(*items, flexible=flexible, nullable=nullable)
     return item
 
 
@@ -232,14 +255,10 @@ def _write_uuid(out: bytearray, value: bytes) -> None:
     out += value
 
 
+#: In the letters of `struct`.
+_LAYOUTS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 _FIXED: dict[str, tuple[Reader, Writer]] = {
-    "bool": _fixed("?"),
-    "int8": _fixed("b"),
-    "int16": _fixed("h"),
-    "uint16": _fixed("H"),
-    "int32": _fixed("i"),
-    "int64": _fixed("q"),
-    "float64": _fixed("d"),
+    **{kind: _fixed(layout) for kind, layout in _LAYOUTS.items()},
     "uuid": (_read_uuid, _write_uuid),
 }
 
@@ -291,7 +310,42 @@ def _sized(kind: str, *, flexible: bool, nullable: bool) -> tuple[Reader, Writer
     return read, write
 
 
-def _array(read_item: Reader, write_item: Writer, *, flexible: bool, nullable: bool) -> tuple[Reader, Writer]:
+#: The items of an array, of which there are so many.
+ItemsReader = Callable[[Buffer, int, int], tuple[list[Any], int]]
+ItemsWriter = Callable[[bytearray, Sequence[Any]], None]
+
+
+def _one_by_one(read_item: Reader, write_item: Writer) -> tuple[ItemsReader, ItemsWriter]:
+    def read(buffer: Buffer, position: int, count: int) -> tuple[list[Any], int]:
+        items = []
+        for _ in range(count):
+            item, position = read_item(buffer, position)
+            items.append(item)
+        return items, position
+
+    def write(out: bytearray, items: Sequence[Any]) -> None:
+        for item in items:
+            write_item(out, item)
+
+    return read, write
+
+
+def _numbers(layout: str) -> tuple[ItemsReader, ItemsWriter]:
+    """All at once: a transaction's record has a thousand partitions, and is written again for each one more."""
+    size = struct.calcsize(">" + layout)
+
+    def read(buffer: Buffer, position: int, count: int) -> tuple[list[Any], int]:
+        return list(struct.unpack_from(f">{count}{layout}", buffer, position)), position + count * size
+
+    def write(out: bytearray, items: Sequence[Any]) -> None:
+        out += struct.pack(f">{len(items)}{layout}", *items)
+
+    return read, write
+
+
+def _array(
+    read_items: ItemsReader, write_items: ItemsWriter, *, flexible: bool, nullable: bool
+) -> tuple[Reader, Writer]:
     read_length, write_length = _length("array", flexible=flexible)
 
     def read(buffer: Buffer, position: int) -> tuple[Any, int]:
@@ -303,11 +357,7 @@ def _array(read_item: Reader, write_item: Writer, *, flexible: bool, nullable: b
         if count > len(buffer) - position:  # an item takes at least one byte, so this count is false
             raise Malformed(f"array of {count} items runs past the end")
         _spend(count)
-        items = []
-        for _ in range(count):
-            item, position = read_item(buffer, position)
-            items.append(item)
-        return items, position
+        return read_items(buffer, position, count)
 
     def write(out: bytearray, value: Any) -> None:
         if value is None:
@@ -316,8 +366,7 @@ def _array(read_item: Reader, write_item: Writer, *, flexible: bool, nullable: b
             write_length(out, -1)
             return
         write_length(out, len(value))
-        for item in value:
-            write_item(out, item)
+        write_items(out, value)
 
     return read, write
 

@@ -7,6 +7,7 @@ number is a zigzag varint, except the attributes byte.
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fencepost.errors import Malformed
 from fencepost.wire import batch as batches
@@ -130,10 +131,17 @@ def encode_marker(
     *, commit: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp: int
 ) -> bytearray:
     """A control batch of one record that ends a transaction on a partition."""
+    return bytearray(_marker(commit, coordinator_epoch, producer_id, producer_epoch, timestamp))
+
+
+@lru_cache(16)
+def _marker(commit: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int, timestamp: int) -> bytes:
+    """Kept, because a transaction's marker is the same on all of its partitions within a millisecond."""
     record = Record(struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, coordinator_epoch), timestamp)
-    return encode_batch(
+    batch = encode_batch(
         [record], producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True
     )
+    return bytes(batch)
 
 
 def decode_marker(batch: bytes | bytearray | memoryview) -> Marker | None:

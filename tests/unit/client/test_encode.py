@@ -9,7 +9,7 @@ from aiokafka.partitioner import murmur2 as aiokafka_murmur2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.client.encode import Blob, Encoder, blobs_from_arrow, blobs_to_arrow
+from fencepost.client.encode import MAX_PENDING_BYTES, Blob, Encoder, blobs_from_arrow, blobs_to_arrow, pieces
 from fencepost.client.shapes import DEFAULT_MAX_MESSAGE_BYTES, TopicShape
 from fencepost.errors import ConfigError, TopicNotFound, WriteFailed
 from fencepost.wire import batch
@@ -242,6 +242,20 @@ def test_rows_in_pieces_make_full_batches():
     assert sum(blob.records for blob in blobs) == 4000
     assert len(blobs) < 2 * math.ceil(4000 * 130 / 20_000)
     assert encoder.finish() == []
+
+
+def test_a_large_arrow_batch_is_encoded_in_pieces_and_loses_nothing():
+    size = 10_000
+    count = 3 * MAX_PENDING_BYTES // size
+    rows = pa.record_batch({"value": pa.array([b"%d" % index + bytes(size) for index in range(count)])})
+    cut = list(pieces(rows))
+    assert len(cut) == 3 and all(piece.nbytes + 2 * size >= MAX_PENDING_BYTES for piece in cut[:-1])
+    assert max(piece.nbytes for piece in cut) < MAX_PENDING_BYTES + 2 * size
+    assert pa.Table.from_batches(cut).combine_chunks() == pa.Table.from_batches([rows])
+    encoder = Encoder({"t": TopicShape(1)})
+    blobs = [*encoder.add(rows), *encoder.finish()]
+    values = [record.value for blob in blobs for record in decode_batch(bytes(blob.data))]
+    assert values == rows.column("value").to_pylist()
 
 
 def test_an_encoder_for_nothing_is_refused():

@@ -220,13 +220,45 @@ def test_a_second_writer_is_found_out_by_offsets_that_do_not_grow(cluster, leade
         write(cluster, 3)
 
 
-def test_patience_ends(broker, cluster):
+def test_patience_ends(broker, impatient):
     broker.answers[PRODUCE] = refused(ErrorCode.NOT_ENOUGH_REPLICAS)
     with pytest.raises(WriteFailed, match="NOT_ENOUGH_REPLICAS"):
-        write(cluster, 1)
+        write(impatient, 1)
 
 
 def test_nothing_is_flushed_after_an_error_of_the_caller(cluster, leader):
     with pytest.raises(ZeroDivisionError), TransactionWriter(cluster, identity()):
         raise ZeroDivisionError
     assert leader.values == []
+
+
+def test_the_work_of_a_write_does_not_grow_with_the_partitions(cluster, broker, monkeypatch):
+    """To look at all of a thousand partitions for each small batch would be a million looks."""
+    count = 300
+    usual = broker.metadata()
+    (topic,) = usual["topics"]
+    partitions = [{**topic["partitions"][0], "partition_index": index} for index in range(count)]
+    broker.answers |= {METADATA: {**usual, "topics": [{**topic, "partitions": partitions}]}, PRODUCE: taken}
+    looked_up: list[TopicPartition] = []
+    find = cluster.leader_address
+
+    def leader_address(*where: Any) -> Any:
+        looked_up.append(TopicPartition(*where))
+        return find(*where)
+
+    monkeypatch.setattr(cluster, "leader_address", leader_address)
+    with TransactionWriter(cluster, identity()) as writer:
+        for index in range(2 * count):
+            writer.write(TopicPartition(TOPIC, index % count), blob(b"x"))
+    assert {written.records for written in writer.written.values()} == {2} and len(writer.written) == count
+    assert len(looked_up) == 2 * count
+
+
+def taken(request: Any) -> dict[str, Any]:
+    """All partitions of a request, each with the next offset by its sequence."""
+    (topic,) = request.topic_data
+    results = [
+        {"index": entry.index, "error_code": 0, "base_offset": batch.read_header(entry.records).base_sequence}
+        for entry in topic.partition_data
+    ]
+    return {"responses": [{"name": topic.name, "topic_id": topic.topic_id, "partition_responses": results}]}

@@ -1,5 +1,6 @@
 """Random values for any message, drawn from its table; random records."""
 
+import dataclasses
 from typing import Any
 
 from hypothesis import strategies as st
@@ -14,6 +15,9 @@ INTEGERS = {
     "int32": st.integers(-(2**31), 2**31 - 1),
     "int64": st.integers(-(2**63), 2**63 - 1),
 }
+
+#: The tags of our own fields begin here.
+FIRST_TAG_OF_OURS = 10_000
 
 PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
     **INTEGERS,
@@ -38,12 +42,23 @@ def records(times_ms: st.SearchStrategy[int]) -> st.SearchStrategy[Record]:
     )
 
 
-def values(schema: Schema, version: int, leaves: dict[str, st.SearchStrategy[Any]] = PRIMITIVES) -> Any:
-    """What one version of a message can say: every field that it has, as `Schema.encode` takes them.
+def kafkas(fields: list[Field]) -> list[Field]:
+    """Without the tagged fields that are our own."""
+    known = [each for each in fields if (each.tag or 0) < FIRST_TAG_OF_OURS]
+    return [dataclasses.replace(each, children=kafkas(each.children)) for each in known]
+
+
+def values(schema: Schema, version: int) -> Any:
+    """What one version of a message can say: every field that it has, as `Schema.encode` takes them."""
+    return _struct(schema.fields, version, PRIMITIVES)
+
+
+def values_of_kafkas(schema: Schema, version: int, leaves: dict[str, st.SearchStrategy[Any]]) -> Any:
+    """The same without our own fields.
 
     `leaves` may hold a strategy for a field's name (or, as `*_ms`, for the end of it) and has one for every primitive.
     """
-    return _struct(schema.fields, version, leaves)
+    return _struct(kafkas(schema.fields), version, leaves)
 
 
 def _struct(fields: list[Field], version: int, leaves: dict[str, st.SearchStrategy[Any]]) -> Any:

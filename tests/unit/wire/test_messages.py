@@ -36,7 +36,7 @@ def all_versions(schema: Schema) -> range:
 def test_kio_reads_what_we_write_and_we_read_what_kio_writes(side, data):
     api, schema = messages.api(side[0]), schema_of(side)
     for version in all_versions(schema):
-        values = data.draw(strategies.values(schema, version, kio_bridge.LEAVES), label=f"v{version}")
+        values = data.draw(strategies.values_of_kafkas(schema, version, kio_bridge.LEAVES), label=f"v{version}")
         kind = kio_bridge.entity_class(api, version, side[1])
 
         encoded = bytes(schema.encode(version, values))

@@ -5,6 +5,7 @@ id. Sessions (version 7) are in `fetch_sessions`. At least one batch is returned
 limit (KIP-74).
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from fencepost.broker.acl import Operation, Resource, refusal
@@ -18,9 +19,15 @@ from fencepost.log.partition import PartitionLog
 from fencepost.wire import fetch as wire
 from fencepost.wire import messages
 from fencepost.wire.fetch import PartitionAnswer
+from fencepost.wire.frame import new_tuple
 from fencepost.wire.terms import Isolation
 
 FIRST_WITH_REPLICA_STATE = 15
+#: A poll of more partitions than this rests after one of them has moved, before it answers. Its answer, and the request
+#: that follows, take time in proportion to all of its partitions: answering for each that moves would be quadratic.
+AT_ONCE_PARTITIONS = 200
+REST_MS_PER_PARTITION = 0.005
+_UNREAD = PartitionAnswer("", -1, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 @raw_handler(wire.API_KEY, versions=wire.VERSIONS)
@@ -29,6 +36,7 @@ def fetch(call: Call, frame: memoryview, body: int) -> RawAnswer:
     try:
         wanted, session, incremental = call.broker.fetch_sessions.resolve(request)
     except KafkaError as error:
+        call.note_errors([error.code])
         return wire.encode_response(call.version, call.correlation_id, [], error_code=error.code)
     poll = Poll(call, request, wanted, session, incremental=incremental)
     return poll.answer_now() or poll.wait()
@@ -51,16 +59,26 @@ class Poll:
         asks = request.replica_state if call.version >= FIRST_WITH_REPLICA_STATE else request
         self._is_replica = asks.replica_id >= 0
         self._isolation = Isolation(min(1, max(0, request.isolation_level)))
+        self._is_committed = self._isolation is Isolation.READ_COMMITTED
+        #: Of each wanted partition: its log at the first look, its answer at the last; and the bytes of all answers.
         self._logs: list[PartitionLog] = []
-        self._watched: list[PartitionLog] = []
+        self._answers: list[PartitionAnswer] = []
+        self._size = 0
+        #: While it waits: where each log is in these lists, and which have moved since the last look.
+        self._watched: dict[PartitionLog, int] = {}
+        self._moved: dict[PartitionLog, None] = {}
+        self._rest: Handle | None = None
         self._timer: Handle
         self._waiting: Waiting
 
     def answer_now(self, *, time_is_up: bool = False) -> Parts | None:
         """The response, or None if it may be worth waiting."""
-        answers, size, urgent = self._read()
-        if size < self._min_bytes and not urgent and not time_is_up and self._max_wait_ms > 0 and self._wanted:
+        urgent = self._read()
+        if self._size < self._min_bytes and not urgent and not time_is_up and self._max_wait_ms > 0 and self._wanted:
             return None
+        answers = self._answers
+        if urgent:
+            self._call.note_errors(answer.error_code for answer in answers if answer.error_code)
         session_id = 0
         if self._session is not None:
             session_id = self._session.id
@@ -71,14 +89,25 @@ class Poll:
     def wait(self) -> Waiting:
         self._waiting = Waiting(self._stop_watching)
         self._timer = self._call.broker.clock.call_later(self._max_wait_ms, self._time_is_up)
-        self._watched = self._logs
+        # No partition is missing: one without a log is an error, which is answered at once.
+        self._watched = {log: index for index, log in enumerate(self._logs)}
         self._call.broker.progress.watch(self, self._watched)
         return self._waiting
 
-    def look_again(self) -> None:
+    def look_again(self, moved: Iterable[PartitionLog]) -> None:
+        self._moved.update(dict.fromkeys(moved))
+        if len(self._wanted) <= AT_ONCE_PARTITIONS:
+            self._look()
+        elif self._rest is None:
+            rest_ms = REST_MS_PER_PARTITION * len(self._wanted)
+            self._rest = self._call.broker.clock.call_later(rest_ms, self._look)
+
+    def _look(self) -> None:
+        self._rest = None
         self._resolve(self.answer_now())
 
     def _time_is_up(self) -> None:
+        self._moved.clear()  # so that it looks at all, also at what was deleted
         self._resolve(self.answer_now(time_is_up=True))
 
     def _resolve(self, parts: Parts | None) -> None:
@@ -88,29 +117,42 @@ class Poll:
 
     def _stop_watching(self) -> None:
         self._timer.cancel()
+        if self._rest is not None:
+            self._rest.cancel()
         self._call.broker.progress.forget(self, self._watched)
 
-    def _read(self) -> tuple[list[PartitionAnswer], int, bool]:
-        """All partitions' answers, their bytes, and whether one of them must not wait (an error, a divergence)."""
-        answers = []
+    def _read(self) -> bool:
+        """Bring the answers up to date. Says whether one of them must not wait (an error, a divergence)."""
+        moved, self._moved = self._moved, {}
+        if moved and self._size == 0 and len(self._watched) == len(self._wanted):
+            # The others stand where they were, without data.
+            looked_at: Iterable[int] = sorted(self._watched[log] for log in moved)
+        else:
+            looked_at = range(len(self._wanted))
+            self._answers = [_UNREAD] * len(self._wanted)
         logs = []
         left = self._max_bytes
         size = 0
         urgent = False
-        for wanted in self._wanted:
+        for index in looked_at:
+            wanted = self._wanted[index]
             try:
                 log = self._find(wanted)
                 logs.append(log)
                 answer = self._read_one(log, wanted, left, first=size == 0)
             except KafkaError as error:
                 answer = PartitionAnswer(wanted.topic, wanted.partition, error.code)
-            got = 0 if answer.records is None else len(answer.records)
-            size += got
-            left = max(0, left - got)
-            urgent = urgent or bool(answer.error_code) or answer.diverging is not None
-            answers.append(answer)
-        self._logs = logs
-        return answers, size, urgent
+            self._answers[index] = answer
+            if answer.records:
+                got = len(answer.records)
+                size += got
+                left = max(0, left - got)
+            elif answer.error_code or answer.diverging is not None:
+                urgent = True
+        if not self._logs:
+            self._logs = logs
+        self._size = size
+        return urgent
 
     def _read_one(self, log: PartitionLog, wanted: Wanted, left: int, *, first: bool) -> PartitionAnswer:
         check_leader_epoch(log, wanted.current_leader_epoch)
@@ -118,6 +160,11 @@ class Poll:
             epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
             if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
                 return PartitionAnswer(wanted.topic, wanted.partition, 0, diverging=(epoch, end_offset))
+        end = log.last_stable_offset if self._is_committed else log.high_watermark
+        if end <= wanted.fetch_offset <= log.log_end_offset:  # at the end, as most partitions of most polls are
+            state = (log.high_watermark, log.last_stable_offset, log.log_start_offset)
+            none_aborted: list[tuple[int, int]] | None = [] if self._is_committed else None
+            return new_tuple(PartitionAnswer, (wanted.topic, wanted.partition, 0, *state, none_aborted, None, None))
         limit = min(wanted.max_bytes, left)
         got = log.read(wanted.fetch_offset, limit, self._isolation, at_least_one_batch=first)
         return PartitionAnswer(
