@@ -13,12 +13,23 @@ from fencepost.client.admin import NewTopic, create_topics
 from fencepost.client.groups import CommittedOffset, committed_offsets
 from fencepost.client.registration import END_TXN
 from fencepost.client.transaction import AbortedBy, SharedTransaction
-from fencepost.errors import Fenced, GaveUp, InvariantBroken, OutcomeUnknown, TransactionFailed, TransactionTimedOut
+from fencepost.client.writing import TransactionWriter
+from fencepost.errors import (
+    Fenced,
+    GaveUp,
+    InvariantBroken,
+    OutcomeUnknown,
+    TransactionFailed,
+    TransactionTimedOut,
+    WriteFailed,
+)
+from fencepost.wire.records import Record, encode_batch
 from fencepost.wire.terms import TopicPartition
 from tests.client.lossy import Loses, LossyCluster
 from tests.client.support import read, read_all, read_settled, write
 from tests.client.workers import write_elsewhere
 from tests.conftest import unique, wait_until
+from tests.observe.stuck import TRUSTING
 
 SOURCE = "purchases"
 #: Transactional ids that are idle for a moment are forgotten.
@@ -183,6 +194,25 @@ def test_a_zombie_that_wakes_after_its_timeout_does_not_fence_its_successor(clus
         zombie.begin()
     successor.commit()
     assert read_settled(cluster, name) == ["a"]
+
+
+def test_what_arrives_after_an_abort_is_refused_by_brokers_that_do_not_ask_the_coordinator(start_broker, start):
+    """Brokers before Kafka 3.6 do not. The late record would be in a transaction that nobody ends, or, worse, that the
+    next commit of the same producer ends."""
+    with Cluster(start_broker(TRUSTING).bootstrap) as cluster:
+        create_topics(cluster, {SOURCE: NewTopic(1)})
+        transaction = start(on=cluster)
+        writer = TransactionWriter(cluster, transaction.begin())
+        writer.write(TopicPartition(SOURCE, 0), encode_batch([Record(None, b"aborted", 0)]))
+        writer.flush()
+        transaction.abort()
+        writer.write(TopicPartition(SOURCE, 0), encode_batch([Record(None, b"late", 0)]))
+        with pytest.raises((Fenced, TransactionFailed, WriteFailed)):
+            writer.flush()
+        writer.close()
+        write(cluster, transaction.begin(), SOURCE, ["again"])
+        transaction.commit()
+        assert read_settled(cluster, SOURCE) == ["again"]
 
 
 def await_abort(transaction: SharedTransaction) -> None:

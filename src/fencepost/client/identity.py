@@ -2,6 +2,9 @@
 
 An epoch is used for one transaction only. So every writer can start its sequences at 0, without knowing where another
 one stopped.
+
+An identity without a transactional id is of an idempotent producer: one writer uses it, and what is written is visible
+at once.
 """
 
 import enum
@@ -23,14 +26,20 @@ class TransactionProtocol(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """All writers of one transaction."""
+    """All writers of one transaction; or an idempotent producer."""
 
-    transactional_id: str
+    transactional_id: str  #: empty without transactions
     producer_id: int
     epoch: int
     protocol: TransactionProtocol
 
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.transactional_id)
+
     def __str__(self) -> str:
+        if not self.is_transactional:
+            return f"idempotent producer {self.producer_id}"
         return f"{self.transactional_id!r} (producer {self.producer_id}, epoch {self.epoch})"
 
     @property

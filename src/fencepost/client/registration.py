@@ -34,6 +34,12 @@ VERSIONS: dict[TransactionProtocol, dict[int, Bounds]] = {
     TransactionProtocol.V1: {PRODUCE: Bounds(3, 11), END_TXN: Bounds(0, 4), TXN_OFFSET_COMMIT: Bounds(0, 4)},
     TransactionProtocol.V2: {PRODUCE: Bounds(12, 13), END_TXN: Bounds(5, 5), TXN_OFFSET_COMMIT: Bounds(5, 5)},
 }
+#: Without a transaction any version will do that has record batches.
+PRODUCE_WITHOUT = Bounds(3, 13)
+
+
+def produce_versions(identity: ProducerIdentity) -> Bounds:
+    return VERSIONS[identity.protocol][PRODUCE] if identity.is_transactional else PRODUCE_WITHOUT
 
 
 def protocol_of(cluster: Cluster) -> TransactionProtocol:

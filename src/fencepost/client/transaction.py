@@ -254,7 +254,12 @@ class SharedTransaction:
         raise self._not_committed(code, in_doubt=was_in_doubt)
 
     def abort(self) -> AbortedBy:
-        """Abort. Its writers are refused from now on (with protocol 1, from the next `begin` on)."""
+        """Abort. Its writers are refused from now on.
+
+        With protocol 1 the markers of an EndTxn have the epoch of the writers. A broker before Kafka 3.6 takes records
+        that arrive later in that epoch for a new transaction. Nobody ends it, or the producer's next commit does, with
+        the records. So the id is reclaimed instead: then the markers have the next epoch.
+        """
         if self._state is _State.COMMITTING:
             raise InvariantBroken("a commit may have been sent, so the transaction cannot be aborted: reclaim it")
         if self._state is not _State.OPEN:
@@ -262,6 +267,14 @@ class SharedTransaction:
         # A coordinator that has aborted after the timeout takes our abort for a retry and confirms it. So use the time.
         by = AbortedBy.TIMEOUT if self.is_overdue else AbortedBy.US
         self._state = _State.SPENT
+        if self.identity.protocol is TransactionProtocol.V1 and (owner := self._owner()) is not None:
+            if self._is_aborted(owner):
+                return AbortedBy.TIMEOUT
+            self.reclaim()
+            return by
+        return self._send_abort(by)
+
+    def _send_abort(self, by: AbortedBy) -> AbortedBy:
         fields = {**self.identity.fields, "committed": False}
         lowest, highest = VERSIONS[self.identity.protocol][END_TXN]
         answer, code = self._ask(END_TXN, fields, what=f"abort of {self.identity}", lowest=lowest, highest=highest)

@@ -11,6 +11,7 @@ from fencepost.client.fields import by_topic
 from fencepost.client.retry import BUSY, LEADER_MOVED, Retry, known_code
 from fencepost.client.transaction import DESCRIBE_TRANSACTIONS
 from fencepost.errors import ConnectionLost, ErrorCode, Refused
+from fencepost.wire.codec import Message
 from fencepost.wire.terms import TopicPartition
 
 DESCRIBE_PRODUCERS, LIST_TRANSACTIONS = 61, 66
@@ -40,8 +41,8 @@ class ActiveProducer:
     open_since_offset: int | None  #: the first offset of its open transaction
 
 
-def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionState | None:
-    """None if the coordinator does not know the id (any more)."""
+def ask_coordinator(cluster: Cluster, transactional_id: str) -> Message | None:
+    """The entry of DescribeTransactions; None if the coordinator does not know the id (any more)."""
     answer, code = cluster.call_coordinator(
         Coordinates.TRANSACTION,
         transactional_id,
@@ -54,7 +55,15 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
         return None
     if code:
         raise cluster.refusal(DESCRIBE_TRANSACTIONS, code, transactional_id, f"transactional id {transactional_id!r}")
-    found = answer.transaction_states[0]
+    entry: Message = answer.transaction_states[0]
+    return entry
+
+
+def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionState | None:
+    """None if the coordinator does not know the id (any more)."""
+    found = ask_coordinator(cluster, transactional_id)
+    if found is None:
+        return None
     started_ms = int(found.transaction_start_time_ms)
     return TransactionState(
         transactional_id,

@@ -94,12 +94,12 @@ class ScriptedBroker(FrameServer):
 
 
 def settings(broker: ScriptedBroker, **more: object) -> dict[str, object]:
-    """Impatient ones."""
+    """Quick to try again, and patient: on a busy machine an answer may take seconds."""
     return {
         "bootstrap.servers": broker.bootstrap,
         "retry.backoff.ms": 1,
         "retry.backoff.max.ms": 5,
-        "request.timeout.ms": 500,
-        "default.api.timeout.ms": 1_000,
+        "request.timeout.ms": 1_500,
+        "default.api.timeout.ms": 30_000,
         **{name.replace("_", "."): value for name, value in more.items()},
     }

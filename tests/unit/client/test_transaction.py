@@ -198,20 +198,20 @@ def test_an_empty_transaction_cannot_be_committed_and_the_next_one_can(broker, t
     transaction.commit()
 
 
-def test_a_commit_without_the_right_names_it_and_may_be_aborted(broker, transaction):
+def test_a_commit_without_the_right_names_it_and_may_be_aborted(broker, transaction, protocol):
     broker.queued[END] = [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
     with pytest.raises(NotAuthorized, match="Write on transactional id 'x'"):
         transaction.commit()
     transaction.abort()
-    assert [request.committed for request in broker.requests(END)] == [True, False]
+    assert aborts(broker, protocol) == 1
 
 
-def test_a_commit_that_was_refused_may_be_aborted(broker, transaction):
+def test_a_commit_that_was_refused_may_be_aborted(broker, transaction, protocol):
     broker.queued[END] = [ErrorCode.TRANSACTION_ABORTABLE]
     with pytest.raises(TransactionFailed, match="TRANSACTION_ABORTABLE"):
         transaction.commit()
     assert transaction.abort() is AbortedBy.US
-    assert [request.committed for request in broker.requests(END)] == [True, False]
+    assert aborts(broker, protocol) == 1
 
 
 def test_a_commit_that_could_not_be_sent_is_not_carried_out(broker, transaction):
@@ -223,10 +223,39 @@ def test_a_commit_that_could_not_be_sent_is_not_carried_out(broker, transaction)
 # -- abort and reclaim -------------------------------------------------------------------------------------------------
 
 
-def test_an_abort_is_repeated_until_it_is_answered(broker, transaction):
-    broker.queued[END] = [HANG_UP, BUSY]
+def aborts(broker: ScriptedBroker, protocol: TransactionProtocol) -> int:
+    """How often the coordinator was asked to abort."""
+    if protocol is V1:
+        return len(broker.requests(INIT))
+    return sum(not request.committed for request in broker.requests(END))
+
+
+def test_an_abort_is_repeated_until_it_is_answered(broker, transaction, protocol):
+    broker.queued[INIT if protocol is V1 else END] = [HANG_UP, BUSY]
     assert transaction.abort() is AbortedBy.US
-    assert [request.committed for request in broker.requests(END)] == [False] * 3
+    assert aborts(broker, protocol) == 3
+
+
+def test_with_protocol_1_an_abort_raises_the_epoch_so_that_late_writers_are_refused(broker, cluster, coordinator):
+    broker.transaction_version = coordinator.protocol = V1
+    transaction = SharedTransaction(cluster, "x")
+    transaction.init()
+    first = transaction.begin()
+    transaction.abort()
+    assert broker.requests(END) == []
+    assert broker.requests(INIT)[-1].producer_epoch == first.epoch
+    assert transaction.begin().epoch > first.epoch
+    assert len(broker.requests(INIT)) == 2, "beginning needs no other epoch"
+
+
+def test_brokers_that_cannot_describe_transactions_are_asked_to_abort_with_protocol_1_too(broker, cluster, coordinator):
+    broker.transaction_version, broker.versions[DESCRIBE] = 1, (-1, -1)
+    coordinator.protocol = V1
+    transaction = SharedTransaction(cluster, "x")
+    transaction.init()
+    transaction.begin()
+    assert transaction.abort() is AbortedBy.US
+    assert [request.committed for request in broker.requests(END)] == [False]
 
 
 def test_there_is_nothing_to_abort_in_a_transaction_that_wrote_nothing(broker, transaction):
