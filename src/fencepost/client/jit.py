@@ -3,13 +3,18 @@
 The kernels are in modules named `*_kernels`. No module imports them at the top: importing numba takes half
 a second, and compiling a kernel takes some seconds, once per machine. `load` logs if it took long. If no cache
 directory is writable (`NUMBA_CACHE_DIR` names one), every process compiles again.
+
+Invariant: while one process compiles a module, others that load it wait, and do not compile it as well.
 """
 
+import contextlib
+import fcntl
 import functools
 import importlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -21,6 +26,18 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 NOTICEABLE_S = 1.0
 
+#: All modules of kernels in `fencepost`, those that take longest first.
+KERNELS = (
+    "formats.json_decode_kernels",
+    "client.encode_kernels",
+    "formats.json_number_kernels",
+    "formats.json_value_kernels",
+    "formats.json_text_kernels",
+    "client.decode_kernels",
+    "formats.json_encode_kernels",
+)
+PACKAGE = Path(__file__).parents[1]
+
 #: For kernels and the functions that they call. Without numba's runtime they cannot allocate. But they do not count
 #: references to arrays either, which took nine tenths of the time per record.
 OPTIONS = {"nogil": True, "_nrt": False}
@@ -31,7 +48,8 @@ def load(name: str) -> ModuleType:
     """The module of kernels `fencepost.NAME`, ready to run."""
     before = time.monotonic()
     try:
-        module = importlib.import_module(f"fencepost.{name}")
+        with _alone(name):
+            module = importlib.import_module(f"fencepost.{name}")
     except ImportError as error:
         raise KernelsUnavailable(
             f"Arrow columns need numba, NumPy and PyArrow ({error}): pip install 'fencepost[client]'"
@@ -40,6 +58,23 @@ def load(name: str) -> ModuleType:
     if took_s > NOTICEABLE_S:
         logger.info("compiled %s in %.1f s; later starts load it from numba's cache", name, took_s)
     return module
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Wait until no other process loads this module, if both have the same place for what they compile."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # nobody may write there, or the file system has no locks
+            cache = cache_of(name)
+            cache.mkdir(exist_ok=True)
+            lock = stack.enter_context((cache / f"{name}.lock").open("wb"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def cache_of(name: str) -> Path:
+    """Where numba keeps the machine code of a module, unless told otherwise."""
+    return (PACKAGE / name.replace(".", "/")).parent / "__pycache__"
 
 
 def compiled(signature: Any) -> Callable[[Kernel], Kernel]:

@@ -8,11 +8,15 @@ locked in the child for ever. Libraries are told not to start threads. If one st
 starts over as Spark's own daemon, which imports nothing.
 """
 
+import contextlib
 import gc
 import importlib
 import os
 import sys
 from pathlib import Path
+
+from fencepost.client import jit
+from fencepost.errors import FencepostError
 
 PLAIN_DAEMON = "pyspark.daemon"
 #: There is a process for each core, so threads would not help.
@@ -28,11 +32,7 @@ MODULES = (
     "fencepost.client.reading",
     "fencepost.client.writing",
     "fencepost.client.encode",
-    "fencepost.client.encode_kernels",
-    "fencepost.client.decode_kernels",
     "fencepost.formats.json_encode",
-    "fencepost.formats.json_encode_kernels",
-    "fencepost.formats.json_number_kernels",
     "fencepost.formats.serializers",
     "fencepost.formats.json_decode",
 )
@@ -43,10 +43,11 @@ def preload() -> None:
     for name, value in NO_THREADS.items():
         os.environ.setdefault(name, value)
     for name in MODULES:
-        try:
+        with contextlib.suppress(ImportError):
             importlib.import_module(name)
-        except ImportError:
-            pass
+    with contextlib.suppress(ImportError, FencepostError):
+        for name in jit.KERNELS:
+            jit.load(name)
 
 
 def thread_count() -> int:

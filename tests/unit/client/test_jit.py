@@ -1,13 +1,18 @@
-"""Loading machine code late, and saying what is missing where it cannot be loaded."""
+"""Loading machine code late or compiling it early, and saying what is missing where it cannot be loaded."""
 
+import fcntl
+import os
+import shutil
 import subprocess
 import sys
+import time
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fencepost.client import jit
+from fencepost.client import compiling, jit
 
 LIGHT = ("admin", "cluster", "groups", "offsets", "transaction", "writing")
 
@@ -63,3 +68,41 @@ def test_other_failures_of_the_compiler_are_not_hidden(monkeypatch: pytest.Monke
 
 def test_kernels_are_loaded_once():
     assert jit.load("client.encode_kernels") is jit.load("client.encode_kernels")
+
+
+def test_all_kernels_are_named():
+    found = jit.PACKAGE.rglob("*_kernels.py")
+    assert sorted(jit.KERNELS) == sorted(
+        ".".join(path.relative_to(jit.PACKAGE).with_suffix("").parts) for path in found
+    )
+
+
+def test_what_was_compiled_before_a_change_of_its_file_is_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in jit.KERNELS:
+        jit.load(name)
+    assert compiling.is_done()
+    shutil.copytree(jit.PACKAGE, tmp_path / "fencepost")
+    monkeypatch.setattr(jit, "PACKAGE", tmp_path / "fencepost")
+    assert compiling.is_done()
+    changed = jit.PACKAGE / "client" / "encode_kernels.py"
+    os.utime(changed, (time.time() + 60, time.time() + 60))
+    assert not compiling.is_done()
+
+
+def test_a_process_waits_while_another_loads_the_same_kernels():
+    name = jit.KERNELS[-1]
+    with (jit.cache_of(name) / f"{name}.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        program = f"from fencepost.client import jit; jit.load({name!r})"
+        other = subprocess.Popen([sys.executable, "-c", program])
+        deadline_s = time.monotonic() + 60
+        while not _waits_for_a_lock(other.pid):
+            assert other.poll() is None and time.monotonic() < deadline_s
+    assert other.wait(60) == 0
+
+
+def _waits_for_a_lock(process_id: int) -> bool:
+    held = Path("/proc/locks").read_text().splitlines()
+    return any("->" in line and f" {process_id} " in line for line in held)

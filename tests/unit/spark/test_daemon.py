@@ -12,7 +12,8 @@ CODE = """
 import sys
 from fencepost.spark import daemon
 daemon.preload()
-print(daemon.thread_count(), {*daemon.MODULES} - {*sys.modules})
+wanted = {*daemon.MODULES, *(f"fencepost.{name}" for name in daemon.jit.KERNELS)}
+print(daemon.thread_count(), wanted - {*sys.modules})
 """
 
 
