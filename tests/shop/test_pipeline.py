@@ -1,7 +1,6 @@
 """The three ways to write the shop say the same as its rules in Python: every odd value, through real topics."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from fencepost.client import Cluster
 from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, arrow_tables, sql_over_bytes, typed_sql
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
 from fencepost.spark import read_tables, write_stream
-from fencepost.spark.session import session
 from fencepost.spark.sessions import tells_limits
 from tests.spark.checker import read_records
 from tests.unit.shop.bad_purchases import BAD, ODD_BUT_GOOD
@@ -23,13 +21,6 @@ REFUSED = [value for value in BAD if value is None or tells_limits() or b"half o
 VALUES = [*ODD_BUT_GOOD, *REFUSED]
 #: Some purchases come with headers of their own, some with none.
 OWN_HEADERS: list[list[tuple[str, bytes]] | None] = [None, [], [("trace", b"7"), ("trace", b"8")]]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    found = session("tests", "local[2]")
-    yield found
-    found.stop()
 
 
 @pytest.fixture

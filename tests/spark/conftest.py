@@ -1,27 +1,21 @@
-"""One Spark for all tests of this directory: it takes seconds to start, so it starts once per test process."""
+"""What the tests of Spark share: scenes with topics, and a Kafka with the settings that they need."""
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from fencepost.client import Cluster
 from fencepost.lab.kit.kafka import AUTHORIZER
 from fencepost.lab.kit.servers import SHORT_CYCLES
 from fencepost.security.names import Protocol
-from tests import logins, quick_spark
+from tests import logins
 from tests.conftest import APACHE_SETTINGS, unique
 from tests.spark.bad_rows import LIMIT
 from tests.spark.numbers_job import Plan
 from tests.spark.scene import SMALL_RECORD_BATCHES, MakeScene, Scene
-
-#: What the documentation calls ${env:KAFKA_PASSWORD}. Spark's processes get their environment when it starts.
-KAFKA_PASSWORD = "the password of alice"
-
 
 #: These tests write records with old timestamps, and none waits for retention.
 SECURED_SETTINGS = {**SHORT_CYCLES, **AUTHORIZER, "log.retention.ms": "-1"}
@@ -33,16 +27,8 @@ def original_settings(security: Protocol | None) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_start() -> None:
-    quick_spark.hasten()
-    os.environ["KAFKA_PASSWORD"] = KAFKA_PASSWORD
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    started = quick_spark.start("tests", tmp_path_factory.mktemp("spark"))
-    yield started
-    started.stop()
+def always_quick(quick_start: None) -> None:
+    pass
 
 
 @pytest.fixture

@@ -86,6 +86,8 @@ class Project:
         path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
         names = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
         places = {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+        # Its local server takes a free port, not 15002, which may be another's.
+        places["SPARK_TESTING"] = "1"
         with (self.home / "log").open("a") as log:
             return subprocess.Popen(
                 [str(spark_home() / "bin" / "spark-pipelines"), "run", *arguments],

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from fencepost.spark.sink.arrow_transform import TransformArrow
-    from fencepost.spark.sink.pipeline import Pipeline, Transform
+    from fencepost.spark.sink.pipeline import Pipeline
     from fencepost.spark.sink.plain import WriteSummary
     from fencepost.spark.sink.progress import SinkProgress, TransactionProgress
     from fencepost.spark.sink.queries import Noted
+    from fencepost.spark.sink.record_maker import Transform
     from fencepost.spark.source.lag import Lag
 
 __all__ = ["batch_writer", "lag", "progress", "read_tables", "register", "subscribe", "write", "write_stream"]
@@ -48,17 +49,23 @@ def register(spark: "SparkSession") -> None:
 def read_tables(
     spark: "SparkSession", options: Mapping[str, object], columns: Sequence[str] | None = None
 ) -> "DataFrame":
-    """A stream for `write_stream(…, transform_arrow=…)` only: each of its rows is a whole Arrow table of records.
+    """A stream for `write_stream(…, transform_arrow=…)` only: its rows name ranges, which that function gets as tables.
 
     `options` are those of the source. The tables have the columns that a DataFrame of the source would have, or those
-    of `columns`. Records are not turned into rows of Spark's, which is quicker. Spark's metrics count tables.
+    of `columns`. Records are not turned into rows of Spark's, which is quicker. Spark's metrics count ranges.
     """
+    from fencepost.spark.options import Options
+    from fencepost.spark.source import tables
+    from fencepost.spark.source.data_source import reading_options
+    from fencepost.spark.source.read_options import ReadKind
+
     given = {name: str(value) for name, value in options.items()}
     environment.adopt(spark)
     schema = spark.readStream.format("fencepost").options(**given).load().schema
     if columns is not None:
         schema = type(schema)([schema[name] for name in columns])
-    return spark.readStream.format("fencepost").options(**given).option("tables", schema.json()).load()
+    token = tables.register(reading_options(Options(given), ReadKind.STREAM, schema))
+    return spark.readStream.format("fencepost").options(**given).option(tables.TABLES, token).load()
 
 
 def write_stream(

@@ -1,10 +1,8 @@
 """What a pipeline's name gives: the names of its transactional id and its changelogs. The group has the name itself."""
 
-PREFIX = "fencepost-"
+from fencepost.client.naming import PREFIX, transactional_id_of
 
-
-def transactional_id_of(pipeline: str) -> str:
-    return PREFIX + pipeline
+__all__ = ["PREFIX", "changelog_name", "transactional_id_of"]
 
 
 def changelog_name(pipeline: str, step: str) -> str:

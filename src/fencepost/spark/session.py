@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fencepost.client import compiling
 from fencepost.errors import ConfigError, FencepostError
 from fencepost.spark.environment import is_local, is_one_process
 from fencepost.spark.home import spark_home
@@ -72,6 +73,8 @@ def session(
     settings = ours | given
     settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], _collector(given), given.get(JAVA_OPTIONS)]))
     _prepare_environment(master)
+    if is_local(master):
+        compiling.in_background()  # while Spark starts
     settings |= {"spark.master": master, "spark.app.name": app_name}
     builder = SparkSession.builder
     for name, value in settings.items():

@@ -124,7 +124,7 @@ def test_whole_tables_are_exact_whatever_happens_to_the_driver(
         "limitFirstBatch": "true", "startingOffsets": "committed", "kafka.group.id": plan.pipeline,
     }  # fmt: skip
     rows = read_tables(here.spark, given, columns=["key", "value"])
-    assert rows.columns == ["table", "records"]
+    assert rows.columns == ["source", "topic", "partition", "topicId", "start", "end"]
     for step in (BatchStep.WRITTEN, BatchStep.COMMITTED):
         with dying_at(step, passes=1):
             here.run_until_failed(plan, rows, transform_arrow=both_sides(plan))

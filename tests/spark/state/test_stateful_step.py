@@ -17,7 +17,7 @@ from fencepost.client.cluster import Cluster
 from fencepost.errors import ConfigError
 from fencepost.spark import write_stream
 from fencepost.spark.naming import changelog_name
-from fencepost.spark.sink.pipeline import Transform
+from fencepost.spark.sink.record_maker import Transform
 from fencepost.spark.state import Keyed, State, StatefulStep, Updated
 from tests import logins
 from tests.conftest import grow_topic

@@ -7,18 +7,23 @@ Invariant: the function sees every row once per attempt, except those that the s
 (`_corrupt_record`) if there is a topic for dead letters: they go there as they are.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from fencepost.client.cluster import Cluster
 from fencepost.client.row_faults import CORRUPT
+from fencepost.client.settings import ClientSettings
 from fencepost.errors import WriteFailed
 from fencepost.spark.record_types import HEADERS
 from fencepost.spark.sink.columns import without_nulls
 from fencepost.spark.sink.typed import is_corrupt
-from fencepost.spark.source.tables import DTYPES, unpacked
+from fencepost.spark.source import tables
+from fencepost.spark.source.read_options import SourceOptions
+from fencepost.spark.workers import cluster_for, patient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,14 +36,22 @@ TransformArrow = Callable[[Any], Any]
 @dataclass(frozen=True, slots=True)
 class ArrowTransform:
     function: TransformArrow
-    are_tables: bool = False  #: rows are whole tables (`source.tables`)
+    are_ranges: bool = False  #: rows name ranges of offsets that are read here (`source.tables`)
     splits: bool = False  #: whether rows that the source could not read go to the dead letters
+    sources: Mapping[str, SourceOptions] = field(default_factory=dict)  #: of the ranges
 
-    def records(self, rows: Iterable[Any]) -> Iterator[Any]:
-        """RecordBatches of the DataFrame's rows, to RecordBatches of records."""
+    def records(self, rows: Iterable[Any], connect: "Connect | None" = None) -> Iterator[Any]:
+        """RecordBatches of the DataFrame's rows, to RecordBatches of records. Clusters are the worker's by default."""
         for batch in rows:
-            for table in unpacked(batch) if self.are_tables else [pa.Table.from_batches([batch])]:
-                yield from self._records(table)
+            for part in self._read(batch, connect or _of_worker) if self.are_ranges else [batch]:
+                yield from self._records(pa.Table.from_batches([part]))
+
+    def _read(self, batch: Any, connect: "Connect") -> Iterator[Any]:
+        from fencepost.spark.source.readers import read_range
+
+        for options, given in tables.ranges_in(batch, self.sources):
+            with connect(patient(options.client)) as cluster:
+                yield from read_range(options, given, cluster)
 
     def _records(self, table: Any) -> Iterator[Any]:
         name = _unread_column(table.schema) if self.splits else None
@@ -58,6 +71,14 @@ class ArrowTransform:
                     yield batch
 
 
+#: How the clusters are reached that ranges are read from.
+Connect = Callable[[ClientSettings], AbstractContextManager[Cluster]]
+
+
+def _of_worker(settings: ClientSettings) -> AbstractContextManager[Cluster]:
+    return nullcontext(cluster_for(settings))
+
+
 def _unread(column: Any) -> Any:
     """Rows that go to the dead letters: no topic, and what the source could not decode."""
     return pa.RecordBatch.from_arrays([pa.nulls(len(column), pa.string()), column], names=["topic", CORRUPT])
@@ -74,7 +95,7 @@ def input_rows(df: "DataFrame") -> "DataFrame":
 
 def arrow_transform(df: "DataFrame", function: TransformArrow, dead_letters: str | None) -> ArrowTransform:
     """The function with what it needs to know of the DataFrame."""
-    return ArrowTransform(function, df.dtypes == DTYPES, dead_letters is not None)
+    return ArrowTransform(function, df.dtypes == tables.DTYPES, dead_letters is not None, tables.registered())
 
 
 def _unread_column(schema: Any) -> str | None:

@@ -61,7 +61,7 @@ class Batch:
         `topic` is for all rows and overrides the column `topic`. Raises ConfigError if a column is missing or wrong.
         """
         settings = self._pipeline.settings
-        if self._pipeline.transform_arrow is not None:
+        if self._pipeline.takes_tables:
             raise ConfigError("a writer with transform_arrow takes whole batches: call writer(df, batch_id)")
         topic = topic or settings.topic
         records = select_columns(rows, topic, settings.dead_letters, settings.formats)

@@ -19,6 +19,7 @@ from fencepost.errors import ConfigError
 from fencepost.spark import record_types
 from fencepost.spark.record_types import HEADERS, POSITION, UNREAD
 from fencepost.spark.sink.column_types import PLAIN, check_type, to_bytes
+from fencepost.spark.sink.flat import paths
 from fencepost.spark.sink.formats import IS_THERE, KEY, NO_FORMATS, RECORD, VALUE, Formats
 
 if TYPE_CHECKING:
@@ -209,6 +210,8 @@ def _refuse_dropping(kinds: Mapping[str, "DataType"]) -> None:
 
 def has_topic(df: "DataFrame") -> bool:
     """Whether the records, as `select_columns` gives them, say their topic."""
+    if any(path[1:] == ["topic"] and path[0] != SOURCE for path in paths(df)):
+        return True
     kinds = {field.name: field.dataType for field in df.schema.fields}
     return "topic" in kinds or any("topic" in _fields(kinds[name]) for name in record_columns(kinds))
 

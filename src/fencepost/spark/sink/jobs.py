@@ -9,6 +9,7 @@ import re
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,18 @@ from fencepost.spark.arrow_types import spark_type
 from fencepost.spark.environment import explain, is_worker
 from fencepost.spark.sessions import is_connect, parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
+from fencepost.spark.sink import spool
+from fencepost.spark.sink.arrow_batches import ArrowBatches, can_be_checked, checked, is_about_size
 from fencepost.spark.sink.arrow_transform import ArrowTransform
 from fencepost.spark.sink.columns import has_topic
 from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
 from fencepost.spark.sink.deadline import JobDeadline
+from fencepost.spark.sink.flat import flatten
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.permits import PermitDesk, Ticket
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.small import SizeGuess, collect, write_table
+from fencepost.spark.sink.spool import Spool
 from fencepost.spark.sink.stages import (
     ENCODED_SCHEMA,
     REPORT_SCHEMA,
@@ -40,6 +45,7 @@ from fencepost.spark.sink.stages import (
     dead_letters_in,
     marker_text,
     report_of,
+    row_bytes_in,
 )
 
 if TYPE_CHECKING:
@@ -85,9 +91,13 @@ class WriteJob:
             )
         bind_host, host = _addresses(session, settings.permit_host)
         self._desk = PermitDesk(bind_host, host, settings.permit_port)
+        self._spool = spool.directory_for(session)
+        self._batches = ArrowBatches(session)
 
     def close(self) -> None:
         self._desk.shut()
+        if self._spool is not None:
+            self._spool.close()
 
     def run(
         self,
@@ -97,11 +107,14 @@ class WriteJob:
         batch_id: int | None = None,
         changelogs: Iterable[str] = (),
         transform: ArrowTransform | None = None,
+        *,
+        is_free: bool = False,
     ) -> JobResult:
         """Write all rows, as `select_columns` gives them, or what `transform` makes of them.
 
         `rows_max` is an upper bound of the input rows, if known. The transaction is begun when there is a record.
-        `changelogs` are topics whose records cannot be dead letters.
+        `changelogs` are topics whose records cannot be dead letters. `is_free`: nothing else in the rows' plan sends
+        rows to Python (`arrow_batches`).
         """
         self._jobs += 1
         self._transform = transform
@@ -109,7 +122,7 @@ class WriteJob:
             self._dead_letters = self._dead_letters_of(batch_id, frozenset(changelogs))
             reports = self._run_here(rows, opening) if self._guess.is_small(rows_max) else None
             if reports is None:
-                reports = self._run_tasks(rows, opening)
+                reports = self._run_quickly(rows, opening) if is_free else self._run_tasks(rows, opening)
             written = self._sum(reports, opening.elapsed_ms)
         except Exception:
             self._shapes.clear()
@@ -132,6 +145,23 @@ class WriteJob:
         marker = WriterReport(ReportKind.MARKERS, text=marker_text(0, dead_letters))
         return [marker, *(report_of(where, each) for where, each in done.items())]
 
+    def _run_quickly(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
+        """By tasks, with batches for Python that are bounded in the cheapest way (`arrow_batches`)."""
+        batches, flat = self._batches, flatten(rows)
+        reports = None
+        if batches.are_by_rows and can_be_checked(flat):
+            try:
+                with batches.settings(rows.sparkSession):
+                    reports = self._run_tasks(checked(flat), opening)
+            except Exception as error:
+                if opening.identity is not None or not is_about_size(error):
+                    raise
+                logger.info("a row is large: the batch is run again, with batches for Python that are bounded in bytes")
+                batches.forbid()
+        reports = reports or self._run_tasks(flat, opening)
+        batches.learn(max((row_bytes_in(each.text) for each in reports if each.kind == ReportKind.MARKERS), default=0))
+        return reports
+
     def _run_tasks(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
         """All cores encode, and as many as there are partitions write."""
         timeout_ms = self._settings.transaction_timeout_ms
@@ -139,8 +169,8 @@ class WriteJob:
         opening.then.append(deadline.start)
         ticket = self._desk.open(opening.begin)
         try:
-            with deadline:
-                found = self._plan(rows, ticket).collect()
+            with deadline, nullcontext() if self._spool is None else self._spool.job() as files:
+                found = self._plan(rows, ticket, files).collect()
         except Exception as error:
             granted = self._desk.close()
             if deadline.has_passed and opening.identity is not None:
@@ -155,12 +185,12 @@ class WriteJob:
             opening.then.remove(deadline.start)
         return [WriterReport(*row) for row in found]
 
-    def _plan(self, rows: "DataFrame", ticket: Ticket) -> "DataFrame":
+    def _plan(self, rows: "DataFrame", ticket: Ticket, files: Spool | None) -> "DataFrame":
         settings = self._encode_settings(rows)
         writers = self._writers()
-        blobs = rows.mapInArrow(EncodeStage(settings, writers), spark_type(ENCODED_SCHEMA))
+        blobs = flatten(rows).mapInArrow(EncodeStage(settings, writers, files), spark_type(ENCODED_SCHEMA))
         placed = repartition_by_id(blobs, writers, "writer").drop("writer")
-        return placed.mapInArrow(WriteStage(self._settings.client, ticket), spark_type(REPORT_SCHEMA))
+        return placed.mapInArrow(WriteStage(self._settings.client, ticket, files), spark_type(REPORT_SCHEMA))
 
     def _encode_settings(self, rows: "DataFrame") -> EncodeSettings:
         settings, shapes = self._settings, self._known_shapes()

@@ -42,6 +42,9 @@ class LoggedQuery:
         """Spark's operators have written their state before the sink commits."""
         return self.known is not None and self.known.has_state
 
+    def runs_python(self) -> None:
+        """That is not in a checkpoint."""
+
     def sources(self) -> Sequence[SourceSaid]:
         return ()  # their options are not in a checkpoint
 

@@ -21,7 +21,7 @@ used for one attempt. What is committed is only learned from Kafka, or from a co
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,9 @@ from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sessions import active_session, is_connect
 from fencepost.spark.sink import active, microbatch, progress, queries, steps, stopping
-from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform, input_rows
+from fencepost.spark.sink.arrow_transform import TransformArrow
 from fencepost.spark.sink.batch import Batch, Write
-from fencepost.spark.sink.columns import select_columns, union_records, with_topic
+from fencepost.spark.sink.columns import union_records
 from fencepost.spark.sink.decide import BatchDecision, swallowed
 from fencepost.spark.sink.ending import cause_of, commit, write_ledger
 from fencepost.spark.sink.failures import AGAIN, AWAY, STOPPED, TIMEOUTS_MAX, batch_failed, pause_s
@@ -56,24 +56,18 @@ from fencepost.spark.sink.microbatch import MicroBatch
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.progress import TransactionProgress
 from fencepost.spark.sink.queries import Noted, RunningQuery
+from fencepost.spark.sink.record_maker import RecordMaker, Transform
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.standing import Standing, models
 from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.state.plan import State
+from fencepost.spark.state.restoring import Restoring
 from fencepost.spark.workers import patient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
-
-WITH_STATE = (
-    "the options keyFormat and valueFormat are not for a transform with state: a step's changes are among the records, "
-    "and their keys and values are text. Take out the options; a STRUCT, MAP or ARRAY is written as JSON without them"
-)
-
-#: From the rows of a batch, and the pipeline's state, to records.
-Transform = Callable[["DataFrame", State], "DataFrame"]
 
 
 class Pipeline:
@@ -89,17 +83,10 @@ class Pipeline:
         noted: Noted | None = None,
         transform_arrow: TransformArrow | None = None,
     ) -> None:
-        if transform is not None and transform_arrow is not None:
-            raise ConfigError(
-                "give transform, which makes DataFrames, or transform_arrow, which makes tables: not both"
-            )
         self.settings = settings
         self.name = settings.pipeline
         self.noted = noted or Noted()
-        self._transform = transform
-        self.transform_arrow = transform_arrow
-        self._arrow: ArrowTransform | None = None
-        self._is_prepared = False
+        self._maker = RecordMaker(settings, transform, transform_arrow)
         self._lock = threading.Lock()
         self._open_batch: MicroBatch | None = None  #: inside a block
         self._query: RunningQuery | None = None  #: that called last
@@ -108,23 +95,21 @@ class Pipeline:
         self._transaction: SharedTransaction | None = None
         self._job: WriteJob | None = None
         self._standing: Standing | None = None  #: valid while `_run_id` is that of the query
+        self._restoring: Restoring | None = None
         self._done: tuple[str, int] | None = None  #: run id and number of the batch that ended last
         self._in_doubt: tuple[str, int] | None = None  #: of a batch whose commit has an unknown outcome
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark Connect sends a copy to its server. Connections, and what was learned through them, stay here."""
-        return {
-            name: getattr(self, name) for name in ("settings", "_transform", "noted", "transform_arrow", "_is_prepared")
-        }
+        return {name: getattr(self, name) for name in ("settings", "noted", "_maker")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        given = (state["settings"], state["_transform"], state["noted"], state["transform_arrow"])
-        self.__init__(*given)  # type: ignore[misc]
-        self._is_prepared = state["_is_prepared"]
+        self.__init__(state["settings"], noted=state["noted"])  # type: ignore[misc]
+        self._maker = state["_maker"]
 
     def __call__(self, df: "DataFrame", batch_id: int) -> None:
         with self.batch(df, batch_id) as batch:
-            batch.add(self._records(df))
+            batch.add(self._maker.records(df))
 
     def batch(self, df: "DataFrame", batch_id: int) -> Batch:
         """The micro-batch, to write several DataFrames in its one transaction::
@@ -184,16 +169,17 @@ class Pipeline:
         finally:
             self._open_batch = None
 
+    @property
+    def takes_tables(self) -> bool:
+        """Whether a function on Arrow tables makes the records."""
+        return self._maker.transform_arrow is not None
+
     def prepare(self, df: "DataFrame") -> "DataFrame":
         """Check and select the columns once for the whole query, before it starts.
 
         Raises ConfigError if a column is missing or wrong.
         """
-        self._is_prepared = True
-        if self.transform_arrow is not None:
-            self._arrow_transform(df)
-            return input_rows(df)
-        return select_columns(df, self.settings.topic, self.settings.dead_letters, self.settings.formats)
+        return self._maker.prepare(df)
 
     def fence(self, session: "SparkSession | None" = None) -> None:
         """Take the id over before the query starts, which aborts what a dead predecessor left open (`fencing`).
@@ -216,30 +202,6 @@ class Pipeline:
         self._run_id, self._job, self._cluster, self._transaction = "", None, None, None
 
     # -- a batch -----------------------------------------------------------------------------------------------------
-
-    def _arrow_transform(self, df: "DataFrame") -> ArrowTransform | None:
-        """The same for all batches of a query."""
-        if self._arrow is None and self.transform_arrow is not None:
-            self._arrow = arrow_transform(df, self.transform_arrow, self.settings.dead_letters)
-        return self._arrow
-
-    def _records(self, df: "DataFrame") -> Write:
-        """A function that makes the records of a whole batch, for each attempt at it."""
-
-        def make(state: State) -> "DataFrame":
-            if self.transform_arrow is not None:
-                return df if self._is_prepared else input_rows(df)
-            records, topic = df if self._transform is None else self._transform(df, state), self.settings.topic
-            if topic is not None and state.changelogs:  # changes of state go to a topic of their own
-                records, topic = with_topic(records, topic, unless_given=True), None
-            if self._is_prepared:
-                return records
-            formats = self.settings.formats
-            if state.changelogs and formats.are_given:
-                raise ConfigError(WITH_STATE)
-            return select_columns(records, topic, self.settings.dead_letters, formats)
-
-        return make
 
     def _do(self, given: Batch, batch: MicroBatch) -> None:
         df = given.df
@@ -344,7 +306,9 @@ class Pipeline:
         steps.hook(BatchStep.DECIDED, batch.batch_id)
         opening = Opening(transaction, lambda: steps.hook(BatchStep.WRITING, batch.batch_id))
         alike = Models(batch.here, self.settings.replication_factor)
-        state = State(self._open_cluster(), self.name, self.settings.state_directory, standing.changelogs, alike)
+        restoring = self._restoring = self._restoring or Restoring(given.df.sparkSession)
+        directory = self.settings.state_directory
+        state = State(self._open_cluster(), self.name, directory, standing.changelogs, alike, restoring)
         # With Spark's own state the size of the input says nothing about the output.
         rows_max = None if standing.keeps_state else batch.offsets_count
         written = JobResult()
@@ -352,13 +316,16 @@ class Pipeline:
             if writes:
                 with stopping.interruptible(given.df.sparkSession), given.shared(writes):
                     rows = union_records([make(state) for make in writes])
-                    arrow = self._arrow_transform(given.df)
-                    written = job.run(rows, rows_max, opening, batch.batch_id, state.topics, arrow)
+                    arrow = self._maker.arrow(given.df)
+                    is_free = self._maker.is_prepared and self._calling().runs_python() is False
+                    written = job.run(rows, rows_max, opening, batch.batch_id, state.topics, arrow, is_free=is_free)
             elif standing.keeps_state:
                 with stopping.interruptible(given.df.sparkSession):
                     run_plan(given.df)
         finally:
             state.release()
+            if state.changelogs and (restored := restoring.since_last()):
+                progress.note_restored(self.name, batch.query_id, restored.seconds * 1000, restored.records)
         steps.hook(BatchStep.WRITTEN, batch.batch_id)
         if not written.records and not written.dead_letters and not batch.moved and not standing.mentions(batch):
             return  # nothing to write, and the ledger need not change

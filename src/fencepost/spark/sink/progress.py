@@ -62,6 +62,8 @@ class SinkProgress:
     dead_letters: Counter[str] = field(default_factory=Counter)  #: by reason
     bytes: int = 0
     commit_ms: float = 0.0
+    restore_ms: float = 0.0  #: tasks catching up with changelogs, added up; 0 with Spark Connect, which does not tell
+    restored: int = 0  #: records of changelogs that they read
     recent: deque[TransactionProgress] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     @property
@@ -76,7 +78,8 @@ class SinkProgress:
         """What `as_dict` gave, perhaps in another version of fencepost: a server of Spark Connect has its own."""
         sums = {name: given[name] for name in ("pipeline", "committed", "aborted", "skipped", "records", "bytes")}
         letters = Counter(given.get("deadLetters", {}))
-        found = cls(query_id=query_id, **sums, dead_letters=letters, commit_ms=given["commitMs"])
+        restored = {"restore_ms": given.get("restoreMs", 0.0), "restored": given.get("restored", 0)}
+        found = cls(query_id=query_id, **sums, dead_letters=letters, commit_ms=given["commitMs"], **restored)
         if given["last"] is not None:
             known = {each.name for each in fields(TransactionProgress)}
             last = {name: value for name, value in given["last"].items() if name in known}
@@ -92,6 +95,8 @@ class SinkProgress:
             "numOutputRows": self.records,
             "deadLetters": dict(self.dead_letters),
             "commitMs": self.commit_ms,
+            "restoreMs": self.restore_ms,
+            "restored": self.restored,
             "last": last and last.as_dict(),
         }
 
@@ -104,6 +109,11 @@ _listeners: list[Callable[[TransactionProgress], None]] = []
 def of_query(query_id: str) -> SinkProgress | None:
     with _lock:
         return _by_query.get(query_id)
+
+
+def of_all_queries() -> list[SinkProgress]:
+    with _lock:
+        return list(_by_query.values())
 
 
 def of_remote_query(session: "SparkSession", query_id: str) -> SinkProgress | None:
@@ -125,6 +135,14 @@ def subscribe(listener: Callable[[TransactionProgress], None]) -> Callable[[], N
 def note_abort(pipeline: str, query_id: str) -> None:
     with _lock:
         _sums(pipeline, query_id).aborted += 1
+
+
+def note_restored(pipeline: str, query_id: str, restore_ms: float, restored: int) -> None:
+    """In addition to what was noted before."""
+    with _lock:
+        sums = _sums(pipeline, query_id)
+        sums.restore_ms += restore_ms
+        sums.restored += restored
 
 
 def note(done: TransactionProgress, session: "SparkSession | None" = None) -> None:

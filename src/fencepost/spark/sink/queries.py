@@ -13,7 +13,7 @@ The offsets of a batch come from the checkpoint, with either kind (`microbatch`)
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +29,8 @@ QUERY_ID_PROPERTY = "sql.streaming.queryId"
 #: In the text of every Spark operator with state.
 STATE_IN_PLAN = "state info ["
 FIELDS_SHOWN = 25
+#: In the names of Spark's operators that send rows to Python.
+PYTHON_OPERATORS = ("Python", "Pandas", "InArrow", "PySpark")
 OUTSIDE = (
     "call this function from foreachBatch of a streaming query; for a batch query use fencepost.spark.write. A thread "
     "of your own that calls it must be a pyspark.InheritableThread"
@@ -41,6 +43,7 @@ class Noted:
 
     checkpoint: str | None = None
     keeps_state: bool | None = None  #: whether it has stateful operators of Spark; None if unknown
+    runs_python: bool | None = None  #: whether it has Python operators; None if unknown
     sources: Sequence[SourceSaid] = ()
 
 
@@ -48,17 +51,27 @@ def note(df: "DataFrame", checkpoint: str, sources: Sequence[SourceSaid]) -> Not
     """What is known of a query that will write this streaming DataFrame."""
     if not is_connect(df.sparkSession):
         return Noted(checkpoint)
-    return Noted(checkpoint, _is_stateful(df), tuple(sources))
+    plan = _explained(df)
+    if plan is None:
+        return Noted(checkpoint, sources=tuple(sources))
+    runs_python = any(_is_python(line) for line in plan.splitlines())
+    return Noted(checkpoint, STATE_IN_PLAN in plan, runs_python, tuple(sources))
 
 
-def _is_stateful(df: Any) -> bool | None:
-    """Whether the plan has stateful operators of Spark; None if the server does not explain it."""
+def _explained(df: Any) -> str | None:
+    """The physical plan; None if the server does not explain it."""
     from pyspark.errors import AnalysisException
 
     try:
-        return STATE_IN_PLAN in df._explain_string(extended=False)
+        return str(df._explain_string(extended=False))
     except AnalysisException:  # a stream behind a view is only planned when it starts
         return None
+
+
+def _is_python(operator: str) -> bool:
+    """Whether an operator of this name, or with this line in a plan, sends rows to Python. A source is none."""
+    name = operator.strip(" +-:*()0123456789").split(" ")[0]
+    return any(word in name for word in PYTHON_OPERATORS)
 
 
 class RunningQuery(Protocol):
@@ -73,6 +86,9 @@ class RunningQuery(Protocol):
 
     def keeps_state(self) -> bool | None:
         """Whether it has stateful operators of Spark, whose state is in its checkpoint; None if unknown."""
+
+    def runs_python(self) -> bool | None:
+        """Whether it has operators that send rows to Python; None if unknown."""
 
     def sources(self) -> Sequence[SourceSaid]:
         """The options of its `fencepost` sources."""
@@ -115,6 +131,7 @@ class _ClassicQuery:
         self.run_id = str(query.runId().toString())
         self._session = session
         self._query = query
+        self._runs_python: bool | None = None  #: None if it was not asked
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -126,7 +143,14 @@ class _ClassicQuery:
         return bool(self._query.isActive())
 
     def keeps_state(self) -> bool:
-        return _has_state(self._query.getLatestExecutionContext().executionPlan().executedPlan())
+        plan = self._query.getLatestExecutionContext().executionPlan().executedPlan()
+        return _any_operator(plan, lambda operator: STATE_IN_PLAN in operator.simpleString(FIELDS_SHOWN))
+
+    def runs_python(self) -> bool:
+        if self._runs_python is None:
+            plan = self._query.getLatestExecutionContext().executionPlan().executedPlan()
+            self._runs_python = _any_operator(plan, lambda operator: _is_python(operator.nodeName()))
+        return self._runs_python
 
     def sources(self) -> Sequence[SourceSaid]:
         return sources_in(self._query.analyzedPlan())
@@ -143,11 +167,9 @@ def _in_jvm(session: Any, query_id: str) -> Any:
     return session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
 
 
-def _has_state(operator: Any) -> bool:
+def _any_operator(operator: Any, condition: Callable[[Any], bool]) -> bool:
     """Operator by operator, because spark.sql.maxPlanStringLength truncates the text of a whole plan."""
-    if STATE_IN_PLAN in operator.simpleString(FIELDS_SHOWN):
-        return True
-    return any(_has_state(child) for child in each(operator.children()))
+    return condition(operator) or any(_any_operator(child, condition) for child in each(operator.children()))
 
 
 class _ConnectQuery:
@@ -186,6 +208,9 @@ class _ConnectQuery:
     def keeps_state(self) -> bool | None:
         # The plan's text may be cut (spark.sql.maxPlanStringLength), so the checkpoint is asked as well.
         return self._noted.keeps_state or self._checkpoint.has_state or self._noted.keeps_state
+
+    def runs_python(self) -> bool | None:
+        return self._noted.runs_python
 
     def sources(self) -> Sequence[SourceSaid]:
         return self._noted.sources

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.client.cluster import Cluster
 from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.spark.sink.column_types import nullable
+from fencepost.spark.sink.flat import nest
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.stages import EncodeSettings, RowEncoder
 from fencepost.wire.terms import TopicPartition
@@ -47,7 +48,7 @@ class SizeGuess:
 def collect(rows: "DataFrame") -> Any | None:
     """All rows as an Arrow table; None if they are more than Spark's driver accepts."""
     try:
-        return nullable(rows).toArrow()
+        return nest(nullable(rows).toArrow())
     except Exception as error:
         if RESULT_LIMIT in str(error):
             return None

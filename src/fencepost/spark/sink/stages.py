@@ -1,8 +1,8 @@
 """What executors do: rows to finished record batches, and record batches to Kafka.
 
 `EncodeStage` runs where the rows are, in one task per input partition, before any transaction is open. Its blobs move
-to the writer of their partition: a shuffle of blobs, not of rows. `WriteStage` stamps and sends them. A small batch
-skips both stages (`small`).
+to the writer of their partition: a shuffle of blobs, not of rows, and on one machine of their places in a file
+(`spool`). `WriteStage` stamps and sends them. A small batch skips both stages (`small`).
 
 A writer that fails reports that as a row instead of raising. If it raised, Spark would start it again, and the second
 attempt would be refused its permit and raise. A writer that fails before it has its permit raises: it has written
@@ -11,9 +11,11 @@ nothing, and Spark repeats it like any task.
 Spark may also repeat an encoding task, when its output is lost. The second attempt can give other blobs: rows may come
 in another order or go to other partitions. So every encoder sends its attempt marker to every writer, and every writer
 reports the markers that it saw. If two writers saw different ones, some rows may have been written twice and some not
-at all. With its marker an encoder sends how many of its rows are dead letters, so that they are counted once.
+at all. With its marker an encoder sends how many of its rows are dead letters, so that they are counted once, and how
+large rows are.
 """
 
+import contextlib
 import enum
 import zlib
 from collections import Counter
@@ -25,7 +27,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fencepost.client.cluster import Cluster
-from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, blobs_from_arrow, blobs_to_arrow
+from fencepost.client.encode import BLOB_SCHEMA, Blob, Encoder, blobs_from_arrow, blobs_to_arrow, pieces
 from fencepost.client.row_faults import OnFault, refuse
 from fencepost.client.settings import ClientSettings
 from fencepost.client.shapes import TopicShape, shape_of, shapes_of
@@ -34,8 +36,10 @@ from fencepost.errors import FencepostError, WriteFailed
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.arrow_transform import ArrowTransform
 from fencepost.spark.sink.dead_letters import DeadLetterBox, DeadLetters
+from fencepost.spark.sink.flat import nest
 from fencepost.spark.sink.formats import NO_FORMATS, Formats
 from fencepost.spark.sink.permits import Ticket, ask
+from fencepost.spark.sink.spool import Spool, SpoolReader, SpoolWriter
 from fencepost.spark.sink.typed import Converter
 from fencepost.spark.workers import cluster_for
 from fencepost.wire.compression import Compression
@@ -89,15 +93,17 @@ class EncodeStage:
 
     settings: EncodeSettings
     writers: int
+    spool: Spool | None = None  #: None: the blobs themselves are shuffled
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
-        encoder = RowEncoder(self.settings)
+        encoder, task, sizes = RowEncoder(self.settings), _task(), [0]
         with one_line():
-            for blobs in encoder.blobs(rows):
+            made = encoder.blobs(_measured(rows, sizes))
+            for blobs in made if self.spool is None else _places(made, self.spool, task.attempt_id):
                 writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
                 yield _addressed(blobs, writers)
-        task = _task()
-        marker = Blob(MARKER, task.partition, marker_text(task.attempt_id, encoder.dead_letters).encode(), 0)
+        text = marker_text(task.attempt_id, encoder.dead_letters, max(sizes))
+        marker = Blob(MARKER, task.partition, text.encode(), 0)
         yield _addressed([marker] * self.writers, range(self.writers))
 
 
@@ -107,6 +113,7 @@ class WriteStage:
 
     client: ClientSettings
     ticket: Ticket
+    spool: Spool | None = None
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
         markers: list[str] = []
@@ -115,11 +122,12 @@ class WriteStage:
         yield _reports([WriterReport(ReportKind.MARKERS, text=",".join(sorted(markers)))])
 
     def _blobs(self, rows: Iterator[Any], markers: list[str]) -> Iterator[list[Blob]]:
+        spooled = None if self.spool is None else SpoolReader(self.spool)
         for batch in rows:
             found = blobs_from_arrow(batch)
             markers += [f"{blob.partition}={bytes(blob.data).decode()}" for blob in found if blob.topic == MARKER]
             if blobs := [blob for blob in found if blob.topic != MARKER]:
-                yield blobs
+                yield blobs if spooled is None else [spooled.find(blob) for blob in blobs]
 
 
 @dataclass(slots=True)
@@ -138,8 +146,11 @@ class RowEncoder:
         self.shapes.update(settings.shapes)
         encoder: Encoder | None = None
         converter = Converter(settings.formats, settings.topic, settings.zone)
-        given = rows if settings.transform is None else settings.transform.records(rows)
-        for batch in (part for each in given if len(each) for part in converter.parts(each)):
+        given: Iterator[Any] = map(nest, rows)
+        if settings.transform is not None:
+            given = settings.transform.records(given, Cluster if self.cluster is not None else None)
+        parts = (part for each in given if len(each) for part in converter.parts(each))
+        for batch in (piece for part in parts for piece in pieces(part)):
             new = self._topics(batch) - self.shapes.keys() - self.missing
             if new or encoder is None:
                 if encoder is not None and (made := encoder.finish()):
@@ -189,9 +200,16 @@ class RowEncoder:
         )
 
 
-def marker_text(attempt_id: int, dead_letters: Mapping[str, int]) -> str:
-    """An encoder's attempt marker: `17` or `17;too-large:3;query:1`."""
-    return ";".join([str(attempt_id), *(f"{reason}:{count}" for reason, count in sorted(dead_letters.items()))])
+def marker_text(attempt_id: int, dead_letters: Mapping[str, int], row_bytes: int = 0) -> str:
+    """An encoder's attempt marker: `17/312` or `17/312;too-large:3;query:1`."""
+    found = [f"{reason}:{count}" for reason, count in sorted(dead_letters.items())]
+    return ";".join([f"{attempt_id}/{row_bytes}", *found])
+
+
+def row_bytes_in(markers: str) -> int:
+    """The size of a row in the Arrow batch with the largest, as the encoders of a writer's markers report."""
+    first_parts = (marker.split(";")[0] for marker in markers.split(","))
+    return max(int(part.partition("/")[2] or 0) for part in first_parts)
 
 
 def dead_letters_in(markers: str) -> dict[str, int]:
@@ -228,6 +246,22 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
         yield _reports([WriterReport(ReportKind.FAILED, error=type(failure).__name__, text=str(failure))])
     elif writer is not None:
         yield _reports([report_of(where, done) for where, done in writer.written.items()])
+
+
+def _measured(rows: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
+    """The same batches. Notes how large their rows are on average."""
+    for batch in rows:
+        if len(batch):
+            sizes.append(batch.nbytes // len(batch))
+        yield batch
+
+
+def _places(made: Iterable[list[Blob]], spool: Spool, number: int) -> Iterator[list[Blob]]:
+    """Put all blobs into a file; then their places, if there are any."""
+    with contextlib.closing(SpoolWriter(spool, number)) as file:
+        places = [file.add(blob) for blobs in made for blob in blobs]
+    if places:
+        yield places
 
 
 def _addressed(blobs: Sequence[Blob], writers: Iterable[int]) -> Any:

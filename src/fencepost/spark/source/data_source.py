@@ -17,14 +17,13 @@ from fencepost.spark.options import Options, refuse_visible_key
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.source.read_options import (
     ReadKind,
-    Rows,
     SourceOptions,
     check_options,
     includes_headers,
     parse_options,
 )
 from fencepost.spark.source.tables import SCHEMA as TABLES_SCHEMA
-from fencepost.spark.source.tables import TABLES, PackedRows, inner_schema
+from fencepost.spark.source.tables import TABLES
 from fencepost.spark.source.typed import HEADERS, parse_typing, schema_text, typed_rows
 
 NAME = "fencepost"
@@ -80,16 +79,18 @@ class FencepostDataSource(DataSource):
 
     def _parse(self, kind: ReadKind, schema: StructType) -> SourceOptions:
         """`schema` is ours, or what the user gave with `.schema(...)`."""
-        options = parse_options(self._given, kind)
-        packed = self._given.text(TABLES)
-        if packed is not None:
-            schema = inner_schema(packed)
-        typed = typed_rows(parse_typing(self._given), schema)
-        rows: Rows | None = typed if packed is None else PackedRows(typed)
-        return replace(options, rows=rows, include_headers=HEADERS in schema.fieldNames())
+        if (token := self._given.text(TABLES)) is not None:
+            return replace(parse_options(self._given, kind), token=token)
+        return reading_options(self._given, kind, schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.options),)
+
+
+def reading_options(given: Options, kind: ReadKind, schema: StructType) -> SourceOptions:
+    """The options of a source that reads these columns."""
+    rows = typed_rows(parse_typing(given), schema)
+    return replace(parse_options(given, kind), rows=rows, include_headers=HEADERS in schema.fieldNames())
 
 
 def _stream_readers() -> Any:

@@ -14,6 +14,7 @@ from fencepost.spark.source.planner import lag_of
 from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 
@@ -51,8 +52,11 @@ class Lag:
 def of_query(query: "StreamingQuery") -> Lag | None:
     """Over all `fencepost` sources; None if the last progress has none."""
     progress = query.lastProgress
-    if progress is None:
-        return None
+    return None if progress is None else lag_in(progress)
+
+
+def lag_in(progress: "StreamingQueryProgress") -> Lag | None:
+    """The same of one progress."""
     found = [_of_source(source.latestOffset) for source in progress.sources]
     partitions = {where: behind for each in found for where, behind in each.items()}
     return Lag(partitions) if partitions else None

@@ -17,7 +17,7 @@ from fencepost.errors import ConfigError, Malformed
 from fencepost.spark.offsets_json import Positions, parse_numbers
 from fencepost.spark.options import Options, client_settings
 from fencepost.spark.source import typed
-from fencepost.spark.source.tables import TABLES, PackedRows
+from fencepost.spark.source.tables import TABLES
 from fencepost.spark.source.typed import TypedRows
 from fencepost.wire.terms import Isolation, TopicPartition
 
@@ -103,9 +103,6 @@ class Subscription:
     assigned: tuple[TopicPartition, ...] = ()
 
 
-Rows = TypedRows | PackedRows
-
-
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     client: ClientSettings
@@ -126,7 +123,8 @@ class SourceOptions:
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     limit_first_batch: bool = False  #: only Spark 4.0 and 4.1 need it (`unguided`)
     commits: bool = False  #: whether the source commits completed batches to its group
-    rows: Rows | None = None  #: how what is read becomes rows; None: as it is, keys and values are bytes
+    rows: TypedRows | None = None  #: how what is read becomes rows; None: as it is, keys and values are bytes
+    token: str | None = None  #: if set, rows only name ranges (`tables`)
 
 
 def parse_options(given: Options, kind: ReadKind) -> SourceOptions:

@@ -10,11 +10,13 @@ from typing import Any, Never
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
+from fencepost.client import reading
 from fencepost.client.cluster import Cluster
 from fencepost.client.rights import Operation, wanted
 from fencepost.errors import FencepostError, OffsetsOutOfRange, TopicNotFound
 from fencepost.spark.offsets_json import SourceOffset, parse
 from fencepost.spark.plain_errors import one_line
+from fencepost.spark.source import tables
 from fencepost.spark.source.committing import OffsetCommitter
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.positions import batch_ranges, warn_of_loss
@@ -134,33 +136,36 @@ def _partitions(ranges: list[OffsetRange], options: SourceOptions) -> list[Input
 
 def read_partition(options: SourceOptions, partition: InputPartition) -> Iterator[Any]:
     """The records as Arrow batches."""
-    if isinstance(partition, RangesPartition):
-        with one_line(), wanted(Operation.READ):
-            for each in partition.ranges:
-                yield from _read_range(options, each)
+    if not isinstance(partition, RangesPartition):
+        return
+    if options.token is not None and partition.ranges:
+        yield tables.rows(options.token, partition.ranges)
+        return
+    with one_line():
+        for each in partition.ranges:
+            yield from read_range(options, each, cluster_for(patient(options.client)))
 
 
-def _read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[Any]:
-    from fencepost.client.reading import read_range
-
-    cluster = cluster_for(patient(options.client))
-    try:
-        _require_same_topic(cluster, wanted)
-        found = read_range(
-            cluster,
-            wanted.where,
-            wanted.start,
-            wanted.end,
-            isolation=options.isolation,
-            include_headers=options.include_headers,
-            on_data_loss=options.on_data_loss,
-            batch_bytes=ARROW_BATCH_BYTES,
-            fetch_bytes=options.fetch_bytes,
-        )
-        rows = options.rows
-        yield from found if rows is None else (rows.convert(batch, wanted.where) for batch in found)
-    except (OffsetsOutOfRange, TopicNotFound) as error:  # a deleted or recreated topic, even with SKIP
-        warn_of_loss(options, str(error))
+def read_range(options: SourceOptions, given: OffsetRange, cluster: Cluster) -> Iterator[Any]:
+    """The records of a range as Arrow batches with the columns of the source."""
+    with wanted(Operation.READ):
+        try:
+            _require_same_topic(cluster, given)
+            rows = options.rows
+            for batch in reading.read_range(
+                cluster,
+                given.where,
+                given.start,
+                given.end,
+                isolation=options.isolation,
+                include_headers=options.include_headers,
+                on_data_loss=options.on_data_loss,
+                batch_bytes=ARROW_BATCH_BYTES,
+                fetch_bytes=options.fetch_bytes,
+            ):
+                yield batch if rows is None else rows.convert(batch, given.where)
+        except (OffsetsOutOfRange, TopicNotFound) as error:  # a deleted or recreated topic, even with SKIP
+            warn_of_loss(options, str(error))
 
 
 def _require_same_topic(cluster: Cluster, wanted: OffsetRange) -> None:

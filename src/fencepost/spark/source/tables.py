@@ -1,60 +1,78 @@
-"""Whole tables instead of rows: each row of the DataFrame is one Arrow table of records, as bytes.
+"""Tables instead of rows: each row of the DataFrame names a range of offsets, which `transform_arrow` reads as a table.
 
-For `transform_arrow`. Spark turns every record into a row and back into Arrow on its way from the source to the sink,
-which costs more than all the rest. A table passes through it in one piece. Owns how a table is packed and unpacked.
+Spark turns every record into a row and back into Arrow on its way from the source to the sink, which costs more than
+all the rest. Here only the name of a range passes through Spark, and the task that encodes the records reads it, in the
+same stage as the task that would have read it otherwise.
+
+Owns these rows, and the register of what they refer to. A row does not hold the options of the source, which may have
+passwords: it holds a token, and the function that is sent to the tasks has the options behind the token.
 """
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError
-from fencepost.spark.source.typed import TypedRows
+from fencepost.spark.source.splitting import OffsetRange
 from fencepost.wire.terms import TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from fencepost.spark.source.read_options import SourceOptions
 
-#: The option: the columns of the tables, as the JSON of a Spark schema.
+#: The option of the source: the token.
 TABLES = "tables"
-SCHEMA = "table BINARY, records INT"
+SCHEMA = "source STRING, topic STRING, partition INT, topicId BINARY, start BIGINT, end BIGINT"
 #: The same as the dtypes of a DataFrame.
-DTYPES = [("table", "binary"), ("records", "int")]
+DTYPES = [
+    ("source", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("topicId", "binary"),
+    ("start", "bigint"),
+    ("end", "bigint"),
+]
+
+#: The options by token, of the sources that this process made.
+_sources: "dict[str, SourceOptions]" = {}
 
 
-@dataclass(frozen=True, slots=True)
-class PackedRows:
-    """Packs what was read, or what `rows` makes of it."""
-
-    rows: TypedRows | None
-
-    def convert(self, batch: Any, where: TopicPartition) -> Any:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        made = batch if self.rows is None else self.rows.convert(batch, where)
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, made.schema) as stream:
-            stream.write_batch(made)
-        data = out.getvalue()
-        offsets = pa.array([0, data.size], pa.int32()).buffers()[1]
-        table = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
-        return pa.RecordBatch.from_arrays([table, pa.array([len(made)], pa.int32())], names=["table", "records"])
+def register(options: "SourceOptions") -> str:
+    """A token for sources with these options."""
+    found = next((token for token, known in _sources.items() if known == options), None)
+    if found is None:
+        found = uuid.uuid4().hex
+        _sources[found] = options
+    return found
 
 
-def inner_schema(text: str) -> "StructType":
-    """The columns of the tables, from the option."""
-    from pyspark.sql.types import StructType
-
-    try:
-        return StructType.fromJson(json.loads(text))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"option {TABLES!r} is for fencepost.spark.read_tables: {error}") from None
+def registered() -> "Mapping[str, SourceOptions]":
+    return dict(_sources)
 
 
-def unpacked(batch: Any) -> Iterator[Any]:
-    """The tables of a RecordBatch of such rows, without a copy."""
-    import pyarrow as pa
+def restore(sources: "Mapping[str, SourceOptions]") -> None:
+    """What another process has registered."""
+    _sources.update(sources)
 
-    for value in batch.column("table"):
-        yield pa.ipc.open_stream(value.as_buffer()).read_all()
+
+def rows(token: str, ranges: Iterable[OffsetRange]) -> Any:
+    """A RecordBatch of `SCHEMA`."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    kinds = [pa.string(), pa.string(), pa.int32(), pa.binary(), pa.int64(), pa.int64()]
+    schema = pa.schema([(name, kind) for (name, _), kind in zip(DTYPES, kinds, strict=True)])
+    values = [(token, each.where.topic, each.where.partition, each.topic_id, each.start, each.end) for each in ranges]
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*values, strict=True), kinds, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def ranges_in(batch: Any, sources: "Mapping[str, SourceOptions]") -> "Iterator[tuple[SourceOptions, OffsetRange]]":
+    """What a RecordBatch of such rows names. Raises ConfigError for a source of another program."""
+    for row in batch.to_pylist():
+        options = sources.get(row["source"])
+        if options is None:
+            raise ConfigError(
+                "these rows were made by fencepost.spark.read_tables in another program: call it in the program that "
+                "calls write_stream or batch_writer"
+            )
+        where = TopicPartition(row["topic"], row["partition"])
+        yield options, OffsetRange(where, row["start"], row["end"], row["topicId"])

@@ -16,6 +16,7 @@ from fencepost.spark.sessions import parallelism
 from fencepost.spark.shuffle import repartition_by_id
 from fencepost.spark.state import changelog, values
 from fencepost.spark.state.records import SCHEMA, records_of
+from fencepost.spark.state.restoring import Restoring
 from fencepost.spark.state.stage import KEY, PARTITION, STATE, StateStage
 from fencepost.spark.state.step import StatefulStep
 
@@ -38,14 +39,22 @@ class State:
     """The state of a pipeline during one attempt at one batch."""
 
     def __init__(
-        self, cluster: Cluster, pipeline: str, directory: str, remembered: Mapping[str, ChangelogEntry], models: Models
+        self,
+        cluster: Cluster,
+        pipeline: str,
+        directory: str,
+        remembered: Mapping[str, ChangelogEntry],
+        models: Models,
+        restoring: Restoring | None = None,
     ) -> None:
-        """`remembered` are the changelogs in the ledger, by step. New ones are replicated like `models`."""
+        """`remembered` are the changelogs in the ledger, by step. New ones are replicated like `models`. `restoring`
+        is told how long it takes to catch up with them."""
         self._cluster = cluster
         self._pipeline = pipeline
         self._directory = directory
         self._remembered = remembered
         self._models = models
+        self._restored = None if restoring is None else restoring.accumulator
         self.changelogs: dict[str, ChangelogEntry] = {}  #: those that were used, by step
         self._kept: list[DataFrame] = []
 
@@ -65,7 +74,8 @@ class State:
         state_schema, output_schema = arrow_schema(state), arrow_schema(output)
         values.check_schema(state_schema, f"the state of step {step.name!r}")
         records = records_of(step, output_schema, log.topic)
-        stage = StateStage(self._cluster.settings, log, self._directory, step, state_schema, output_schema, records)
+        schemas = (state_schema, output_schema)
+        stage = StateStage(self._cluster.settings, log, self._directory, step, *schemas, records, self._restored)
         own = [StructField(KEY, StringType()), StructField(PARTITION, IntegerType()), StructField(STATE, state)]
         key = sql.to_json(sql.struct(*step.keys), KEY_JSON)
         keyed = rows.withColumn(KEY, key).withColumn(PARTITION, _owner(log.partitions))

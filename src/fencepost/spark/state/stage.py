@@ -5,6 +5,7 @@ It writes nothing. It returns changes, which become records of the changelog, an
 any other rows, so they are in the same transaction.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from fencepost.spark.state import values
 from fencepost.spark.state.cache import cache_for
 from fencepost.spark.state.changelog import Changelog
 from fencepost.spark.state.records import Records
+from fencepost.spark.state.restoring import Restored
 from fencepost.spark.state.step import Keyed, StatefulStep, Updated
 from fencepost.spark.workers import cluster_for
 from fencepost.wire.terms import TopicPartition
@@ -37,6 +39,7 @@ class StateStage:
     state_schema: Any
     output_schema: Any
     records: Records | None = None  #: makes the records here
+    restored: Any = None  #: an accumulator (`restoring`), if the session has any
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         found = [batch for batch in batches if len(batch)]
@@ -64,7 +67,11 @@ class StateStage:
         cache = cache_for(self.directory, self.changelog.cache_name, partition)
         where = TopicPartition(self.changelog.topic, partition)
         encoded = [key.encode() for key in keys]
-        return cache.look_up(cluster_for(self.client), where, self.changelog.ends[partition], encoded)
+        started_s, cluster = time.monotonic(), cluster_for(self.client)
+        applied = cache.catch_up(cluster, where, self.changelog.ends[partition])
+        if self.restored is not None:
+            self.restored.add(Restored(time.monotonic() - started_s, applied))
+        return cache.look_up(cluster, where, self.changelog.ends[partition], encoded)
 
     def _changes(self, partition: int, names: Any, updated: Updated) -> Iterator[Any]:
         state = self._cast(updated.state, self.state_schema, "state")
