@@ -25,6 +25,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Time that never jumps, for deadlines."""
 
+    def monotonic_ns(self) -> int:
+        """The same in nanoseconds, for durations."""
+
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Handle:
         """Run `callback` on the event loop after `delay_ms`."""
 
@@ -38,6 +41,8 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    monotonic_ns = staticmethod(time.monotonic_ns)  # not a method around it: it is called for every request
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Handle:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
@@ -59,6 +64,9 @@ class ManualClock:
 
     def monotonic_ms(self) -> int:
         return self._now_ms
+
+    def monotonic_ns(self) -> int:
+        return self._now_ms * 1_000_000
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Handle:
         timer = _Timer(callback)

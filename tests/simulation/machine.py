@@ -101,6 +101,7 @@ class LifeClock:
         self._loop = loop
         self.now_ms = clock.now_ms
         self.monotonic_ms = clock.monotonic_ms
+        self.monotonic_ns = clock.monotonic_ns
         self.block_ms = clock.block_ms
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Handle:

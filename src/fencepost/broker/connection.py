@@ -33,7 +33,7 @@ log = logging.getLogger("fencepost.connection")
 GATHER_BYTES = 64 * 1024
 REPLIES_MAX = 1000
 #: How long one connection's requests are served before the others get their turn.
-TURN_MS = 20
+TURN_NS = 20_000_000
 #: A client that has not logged in by then is let go.
 LOGIN_MS = 30_000
 
@@ -48,15 +48,18 @@ class Connection(asyncio.BufferedProtocol):
         self._inbox = Inbox(MAX_FRAME_BYTES if listener.protocol.uses_sasl else node.settings.socket_request_max_bytes)
         self._transport: asyncio.Transport
         self._session: Session
-        self._now_ms = node.clock.monotonic_ms
-        self.last_active_ms = self._now_ms()
+        self._now_ns = node.clock.monotonic_ns
+        self._counts = node.counts
+        self._observe_ns = node.counts.observe_ns
+        self.last_active_ms = node.clock.monotonic_ms()
 
         self._waiting: Waiting | None = None  # the request that holds back those behind it
         self._backlog: deque[bytearray] = deque()  # whole frames that came while something held them back
-        self._replies: deque[Waiting] = deque()  # encoded answers in order, not all of them durable
+        #: Encoded answers in order, not all of them durable. With the call, if its time is still to be counted.
+        self._replies: deque[tuple[Waiting, Call | None]] = deque()
         self._outbox: Outbox
         self._flushing = False  # a flush is due at the loop's next turn
-        self._turn_ends_ms = 0
+        self._turn_ends_ns = 0
         self._yielding = False  # it is the turn of other connections
         self._reading = True
         self._closed = False
@@ -66,8 +69,9 @@ class Connection(asyncio.BufferedProtocol):
     # -- the transport's side -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._counts.accepted += 1
         self._transport = cast(asyncio.Transport, transport)
-        self._outbox = Outbox(self._transport, self._node.loop, self._go_on, self._hang_up)
+        self._outbox = Outbox(self._transport, self._node.loop, self._go_on, self._hang_up, self._counts)
         peer = self._transport.get_extra_info("peername")
         host = peer[0] if peer else "unknown"
         self._session = self._node.session(f"/{host}", self._listener, self._logged_in)
@@ -110,17 +114,20 @@ class Connection(asyncio.BufferedProtocol):
         return self._inbox.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_active_ms = self._now_ms()
-        self._turn_ends_ms = self.last_active_ms + TURN_MS
+        now_ns = self._now_ns()
+        self.last_active_ms = now_ns // 1_000_000
+        self._turn_ends_ns = now_ns + TURN_NS
+        self._counts.bytes_in += nbytes
         try:
             for frame in self._inbox.frames(nbytes):
                 if self._held_back():
                     self._backlog.append(bytearray(frame))
                     continue
-                self._serve(frame)
+                self._serve(frame, now_ns)
                 if self._closed:
                     return
-                if self._now_ms() > self._turn_ends_ms:
+                now_ns = self._now_ns()
+                if now_ns > self._turn_ends_ns:
                     self._yield()
         except Malformed as error:
             self._hang_up(str(error))
@@ -169,10 +176,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Something that held requests back is over."""
-        self._turn_ends_ms = self._now_ms() + TURN_MS
+        now_ns = self._now_ns()
+        self._turn_ends_ns = now_ns + TURN_NS
         while self._backlog and not self._closed and not self._held_back():
-            self._serve(memoryview(self._backlog.popleft()))
-            if self._now_ms() > self._turn_ends_ms:
+            self._serve(memoryview(self._backlog.popleft()), now_ns)
+            now_ns = self._now_ns()
+            if now_ns > self._turn_ends_ns:
                 self._yield()
         if not self._closed:
             self._outbox.flush()
@@ -182,11 +191,11 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- one request --------------------------------------------------------------------------------------------------
 
-    def _serve(self, frame: memoryview) -> None:
+    def _serve(self, frame: memoryview, began_ns: int) -> None:
         entry: Handler | None = None
         try:
             api_key, version, correlation_id, client_id, body = read_request_header(frame)
-            call = Call(self._node, api_key, version, correlation_id, client_id, self._session)
+            call = Call(self._node, api_key, version, correlation_id, client_id, self._session, None, began_ns)
             entry = self._handlers.get(api_key)
             if entry is None:
                 raise Malformed(f"unknown API key {api_key}")
@@ -216,12 +225,15 @@ class Connection(asyncio.BufferedProtocol):
                 self._waiting = answer
                 answer.when_done(partial(self._waited, entry, call, answer))
             else:
-                self._replies.append(answer)
+                self._replies.append((answer, call))
                 answer.when_done(self._replies_ready)
-        elif entry.raw is None:
+            return
+        if entry.raw is None:
+            entry.error_places.count(answer, self._counts.apis[call.api_key].errors)
             self._reply([encode_response(entry.api, call.version, call.correlation_id, answer)])
         elif answer is not None:
             self._reply(answer)
+        self._observe_ns[call.api_key](self._now_ns() - call.began_ns)
 
     def _waited(self, entry: Handler, call: Call, waiting: Waiting) -> None:
         self._waiting = None
@@ -247,6 +259,8 @@ class Connection(asyncio.BufferedProtocol):
         fields = entry.api.response.fields if entry else []
         if entry and any(f.name == "error_code" and call.version in f.versions for f in fields):
             self._reply([encode_response(entry.api, call.version, call.correlation_id, {"error_code": code})])
+            call.note_errors([code])
+            self._observe_ns[call.api_key](self._now_ns() - call.began_ns)
         else:
             self._hang_up(f"{entry.api.name if entry else 'a request'} cannot be answered with {code.name}")
 
@@ -256,15 +270,18 @@ class Connection(asyncio.BufferedProtocol):
         if self._replies:
             reply = Waiting()
             reply.release(parts)
-            self._replies.append(reply)
+            self._replies.append((reply, None))
         else:
             self._send(parts)
 
     def _replies_ready(self) -> None:
         if self._closed:
             return
-        while self._replies and self._replies[0].done:
-            self._send(self._replies.popleft().result())
+        while self._replies and self._replies[0][0].done:
+            waited, call = self._replies.popleft()
+            self._send(waited.result())
+            if call is not None:
+                self._observe_ns[call.api_key](self._now_ns() - call.began_ns)
         # One sync of the disk releases many replies one after the other. They are sent together.
         if not self._flushing:
             self._flushing = True
@@ -287,6 +304,7 @@ class Connection(asyncio.BufferedProtocol):
     def _hang_up(self, reason: str, level: int = logging.WARNING) -> None:
         """Close the connection with one line that says why."""
         if not self._closed:
+            self._counts.closed += level >= logging.WARNING
             log.log(level, "closing the connection of %s: %s", self._session.host, reason)
             self._closed = True
             self._outbox.flush()  # the answers to what came before

@@ -12,11 +12,12 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sized
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fencepost.broker.acl import ANYTHING, CLUSTER_NAME, SUPPORTED, Operation, Resource, refusal
+from fencepost.broker.error_places import ErrorPlaces
 from fencepost.errors import InvariantBroken
 from fencepost.wire import messages
 
@@ -102,7 +103,7 @@ class Waiting:
 class Call:
     """One request on its way through its handler, which asks here what the client may do."""
 
-    __slots__ = ("api_key", "broker", "client_id", "correlation_id", "request", "session", "version")
+    __slots__ = ("api_key", "began_ns", "broker", "client_id", "correlation_id", "request", "session", "version")
 
     def __init__(
         self,
@@ -113,6 +114,7 @@ class Call:
         client_id: str | None,
         session: "Session",
         request: Any = None,
+        began_ns: int = 0,
     ) -> None:
         self.broker = broker
         self.api_key = api_key
@@ -121,6 +123,11 @@ class Call:
         self.client_id = client_id
         self.session = session
         self.request = request
+        self.began_ns = began_ns
+
+    def note_errors(self, codes: Iterable[int]) -> None:
+        """For metrics. A raw handler tells the codes other than 0 in its answer; those of others are found in it."""
+        self.broker.counts.apis[self.api_key].errors.update(map(int, codes))
 
     def may(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, quietly: bool = False) -> bool:
         """Whether the client may do this. A denial is logged, unless the client did not ask for this (`quietly`)."""
@@ -168,6 +175,10 @@ class Handler:
         if self.first not in api.request.versions or self.last not in api.request.versions:
             raise InvariantBroken(f"the handler of {api.name} serves versions that have no table")
         return api
+
+    @functools.cached_property
+    def error_places(self) -> ErrorPlaces:
+        return ErrorPlaces(self.api.response.fields)
 
     @functools.cached_property
     def first_flexible(self) -> int:

@@ -4,7 +4,6 @@ A client is answered with the addresses of the listener that it came through: wh
 port without.
 """
 
-import ipaddress
 import logging
 import socket
 import ssl
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 
 from fencepost.broker.settings import Settings
 from fencepost.errors import ConfigError
+from fencepost.hosts import is_loopback
 from fencepost.security import stores, tls
 from fencepost.security.names import PROTOCOLS, Protocol
 from fencepost.wire.terms import EVERYWHERE, Address
@@ -31,11 +31,7 @@ class Listener:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        host = self.bound.host
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+        return is_loopback(self.bound.host)
 
     @property
     def advertised(self) -> Address:

@@ -22,6 +22,7 @@ from pathlib import Path
 from fencepost.broker.authorizer import Authorizer, check_settings
 from fencepost.broker.connection import Connection
 from fencepost.broker.connection_limits import ConnectionLimits
+from fencepost.broker.counts import BrokerCounts
 from fencepost.broker.data_directory import random_uuid
 from fencepost.broker.denials import Denials
 from fencepost.broker.dispatch import handlers
@@ -30,7 +31,9 @@ from fencepost.broker.fetch_sessions import FetchSessions
 from fencepost.broker.listeners import Certificates, Listener, listeners_of
 from fencepost.broker.logins import Login, Mechanisms
 from fencepost.broker.maintenance import Maintenance
+from fencepost.broker.metrics import render
 from fencepost.broker.principals import parse_rules
+from fencepost.broker.producer_clients import ProducerClients
 from fencepost.broker.progress import Progress
 from fencepost.broker.session import Session
 from fencepost.broker.settings import Settings
@@ -42,6 +45,7 @@ from fencepost.coordinator.txn.coordinator import TransactionCoordinator
 from fencepost.coordinator.txn.steps import Step, StepHook
 from fencepost.log.disk import Disk, SystemDisk
 from fencepost.log.flush import Worker
+from fencepost.metrics.http import MetricsServer
 from fencepost.wire.terms import Address
 
 log = logging.getLogger("fencepost")
@@ -69,17 +73,21 @@ class Node:
         worker: Worker | None = None,
         rng: random.Random | None = None,
         step: StepHook | None = None,
+        metrics: Address | None = None,
     ) -> None:
         """`users` are users of SCRAM and their passwords, to be there at the start, beside those that there are.
 
         `worker` runs slow work off the event loop, by default on threads. `rng` makes ids, by default really random
-        ones. `step` is called at every step of an ending transaction, by default to crash at one.
+        ones. `step` is called at every step of an ending transaction, by default to crash at one. `metrics` is where
+        to serve them over HTTP.
         """
         rng = rng or random.SystemRandom()
         self.settings = settings
         self.clock = clock or SystemClock()
         self.node_id: int = settings.node_id
         self.handlers = handlers()
+        self.counts = BrokerCounts(self.handlers, self.clock.now_ms())
+        self.metrics = None if metrics is None else MetricsServer(lambda: render(self), metrics, self.clock)
         self.progress = Progress()
         self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, rng)
         self._users = users or {}
@@ -89,6 +97,7 @@ class Node:
         check_settings(settings)
         self.authorizer: Authorizer | None = None  #: None: everybody may do everything
         self.denials = Denials(self.clock)
+        self.producer_clients = ProducerClients()
         self._certificates: dict[str, Certificates] = {}
         self._mechanisms: dict[str, Mechanisms] = {}
         self.topics = TopicRegistry(
@@ -99,6 +108,7 @@ class Node:
             on_progress=self.progress.moved,
             worker=worker,
             rng=rng,
+            counts=self.counts.log,
         )
         self.groups = GroupCoordinator(
             topics=self.topics,
@@ -113,6 +123,7 @@ class Node:
             settings=settings,
             marker_appended=self.groups.marker_appended,
             step=step or _crash_hook(),
+            counts=self.counts.transactions,
         )
         self._maintenance = Maintenance(self)
         self._servers: list[asyncio.Server] = []
@@ -153,6 +164,9 @@ class Node:
                     listener.bound, listener.name,
                 )  # fmt: skip
 
+        if self.metrics is not None:
+            await self.metrics.listen()
+
     def _knows_its_clients(self, listener: Listener) -> bool:
         required = self.settings.for_listener(listener.name, "ssl.client.auth") == "required"
         return listener.protocol.uses_sasl or (listener.protocol.uses_tls and required)
@@ -180,6 +194,8 @@ class Node:
         """Refuse new work, close the connections, close the logs. The next start then has nothing to recover."""
         for server in self._servers:
             server.close()
+        if self.metrics is not None:
+            self.metrics.close()
         for connection in list(self._connections):
             connection.close()
         self._maintenance.stop()
@@ -201,6 +217,10 @@ class Node:
         return Session(
             host, listener, Login(self._mechanisms[listener.name], self.clock.now_ms, max_reauth_ms), when_known
         )
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
 
     def connected(self, connection: Connection) -> None:
         self._connections[connection] = None

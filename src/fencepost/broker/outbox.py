@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from fencepost.broker.counts import BrokerCounts
 from fencepost.log.slices import FileSlice
 
 #: How much goes out of a file before other connections get their turn.
@@ -39,6 +40,7 @@ class Outlet(Protocol):
 class Outbox:
     __slots__ = (
         "_broken",
+        "_counts",
         "_drained",
         "_gathered",
         "_is_broken",
@@ -57,6 +59,7 @@ class Outbox:
         loop: asyncio.AbstractEventLoop,
         drained: Callable[[], None],
         broken: Callable[[str, int], None],
+        counts: BrokerCounts | None = None,
     ) -> None:
         """`drained` is called when a full socket has taken everything. `broken` is called when the socket fails for
         good, with the reason and the level to log it at. A transport may have an `Outlet` instead of a socket."""
@@ -64,6 +67,7 @@ class Outbox:
         self._loop = loop
         self._drained = drained
         self._broken = broken
+        self._counts = counts or BrokerCounts((), 0)
         self._gathered = bytearray()
         #: What the socket did not take yet. While there is any, no more answers should be made.
         self.unsent: deque[bytearray | memoryview | FileSlice] = deque()
@@ -152,9 +156,11 @@ class Outbox:
         if self._transport.is_closing():
             return len(data)
         try:
-            return self._out.send(data, flags)
+            sent = self._out.send(data, flags)
         except OSError as error:
             return self._failed(error, len(data))
+        self._counts.bytes_out += sent
+        return sent
 
     def _send_slice(self, part: FileSlice) -> int:
         rest = len(part) - self._position
@@ -164,6 +170,7 @@ class Outbox:
             sent = part.send_to(self._out, self._position)
         except OSError as error:
             return self._failed(error, rest)
+        self._counts.bytes_out += sent
         if sent == 0:
             self._give_up("stored records are not in their file any more")
         return sent or rest

@@ -14,7 +14,7 @@ BEFORE_LOGIN = frozenset({SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE})
 class Session:
     """Lives as long as its connection. Handlers read it through their `Call`."""
 
-    __slots__ = ("_when_known", "address", "host", "listener", "login", "principal")
+    __slots__ = ("_when_known", "address", "host", "listener", "login", "principal", "software")
 
     def __init__(
         self, host: str, listener: Listener, login: Login | None, when_known: Callable[[], None] | None = None
@@ -22,6 +22,7 @@ class Session:
         self._when_known = when_known
         self.host = host  #: as Kafka shows it: /127.0.0.1
         self.address = host[1:]
+        self.software = ""  #: what the client calls itself (KIP-511)
         self.listener = listener
         self.login = login  #: None where no login is asked for
         self.principal: Principal | None = None if login is not None else ANONYMOUS

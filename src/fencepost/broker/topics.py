@@ -27,6 +27,7 @@ from fencepost.clock import Clock
 from fencepost.errors import ConfigError, ErrorCode, InvariantBroken, KafkaError
 from fencepost.log import checkpoint
 from fencepost.log.config import LogConfig
+from fencepost.log.counts import LogCounts
 from fencepost.log.disk import Disk, Lock, make_directory
 from fencepost.log.flush import ThreadWorker, Worker
 from fencepost.log.partition import PartitionLog
@@ -54,6 +55,7 @@ class TopicRegistry:
         on_progress: Callable[[PartitionLog], None] | None = None,
         worker: Worker | None = None,
         rng: random.Random | None = None,
+        counts: LogCounts | None = None,
     ) -> None:
         self.data_dir = data_dir
         self._directory = str(data_dir)
@@ -62,6 +64,7 @@ class TopicRegistry:
         self._disk = disk
         self._on_progress = on_progress
         self.worker = worker
+        self._counts = counts or LogCounts()
         self._rng = rng or random.SystemRandom()
         self._executor: ThreadPoolExecutor | None = None
         self._lock: Lock | None = None
@@ -209,6 +212,7 @@ class TopicRegistry:
             clean_shutdown=clean_shutdown,
             on_progress=self._on_progress,
             run=run,
+            counts=self._counts,
             **self._checkpoints.of(place),
         )
         self._logs[place] = log

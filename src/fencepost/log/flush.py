@@ -13,8 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from fencepost.clock import Clock
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log import files
+from fencepost.log.counts import LogCounts
 from fencepost.log.disk import Disk, File
 
 
@@ -125,17 +127,20 @@ class Round:
     dirty: Dirty
     end: Mark
     waiters: "list[asyncio.Future[None]]"
+    began_ns: int
 
 
 class GroupCommit:
     """One log's rounds. `collect` adds what was written to a round and says how far that reaches."""
 
     def __init__(
-        self, disk: Disk, worker: Worker, dirty: Dirty, synced_offset: int,
+        self, disk: Disk, worker: Worker, clock: Clock, counts: LogCounts, dirty: Dirty, synced_offset: int,
         *, collect: Callable[[Dirty], Mark], synced: Callable[[Mark], None], failed: Callable[[BaseException], None],
     ) -> None:  # fmt: skip
         self._disk = disk
         self._worker = worker
+        self._clock = clock
+        self._counts = counts
         self._collect = collect
         self._synced = synced
         self._failed = failed
@@ -209,7 +214,7 @@ class GroupCommit:
             dirty.release()
             self._fail(error, [])
             return
-        current = self._in_flight = Round(dirty, end, self._waiting)
+        current = self._in_flight = Round(dirty, end, self._waiting, self._clock.monotonic_ns())
         self._waiting = []
         disk = self._disk
         self._worker.submit(lambda: dirty.sync(disk), lambda error: self._done(current, error))
@@ -217,6 +222,7 @@ class GroupCommit:
     def _done(self, finished: Round, error: BaseException | None) -> None:
         self._in_flight = None
         finished.dirty.release()
+        self._counts.syncs.observe_ns(self._clock.monotonic_ns() - finished.began_ns)
         if self._error is not None:
             return
         if error is not None:
@@ -237,6 +243,7 @@ class GroupCommit:
 
     def _fail(self, error: BaseException, waiters: "list[asyncio.Future[None]]") -> None:
         refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk failed to sync: {error}")
+        self._counts.sync_errors += 1
         self.stop(refusal)
         _refuse(waiters, refusal)
         self._failed(error)

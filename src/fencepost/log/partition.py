@@ -22,6 +22,7 @@ from fencepost.errors import ErrorCode, KafkaError
 from fencepost.log import checkpoint, lookup, reading, recovery, validation
 from fencepost.log.cleaner import CleaningRun
 from fencepost.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
+from fencepost.log.counts import LogCounts
 from fencepost.log.disk import Disk
 from fencepost.log.flush import Dirty, GroupCommit, Mark, Worker, fresh
 from fencepost.log.origin import Origin
@@ -55,7 +56,7 @@ COMPLAINT_INTERVAL_MS = 10_000
 class PartitionLog:
     def __init__(
         self, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock, worker: Worker,
-        loaded: recovery.Loaded, on_progress: "Callable[[PartitionLog], None] | None",
+        loaded: recovery.Loaded, on_progress: "Callable[[PartitionLog], None] | None", counts: LogCounts | None = None,
     ) -> None:  # fmt: skip
         self.topic = topic
         self.partition = partition
@@ -76,6 +77,7 @@ class PartitionLog:
         self.on_progress = on_progress
         self.clock = clock
         self.worker = worker
+        self._counts = counts or LogCounts()
         #: Up to where the log has been compacted, and the run that is under way.
         self.cleaned_offset = 0
         self.cleaning: CleaningRun | None = None
@@ -95,7 +97,7 @@ class PartitionLog:
         self._settled_end = loaded.log_end_offset if loaded.clean else -1
         self.config = config
         self._commit = GroupCommit(
-            self.directory.disk, worker, self.directory.dirty, loaded.log_end_offset,
+            self.directory.disk, worker, clock, self._counts, self.directory.dirty, loaded.log_end_offset,
             collect=self._collect, synced=self._on_synced, failed=self._on_failed,
         )  # fmt: skip
         self._settle()
@@ -105,7 +107,7 @@ class PartitionLog:
         cls, disk: Disk, directory: str, topic: str, partition: int, topic_id: bytes, config: LogConfig, clock: Clock,
         worker: Worker, *, clean_shutdown: bool, recovery_point: int = 0, log_start_offset: int = 0,
         cleaned_offset: int = 0, on_progress: "Callable[[PartitionLog], None] | None" = None,
-        run: Callable[[Callable[[], None]], object] = operator.call,
+        run: Callable[[Callable[[], None]], object] = operator.call, counts: LogCounts | None = None,
     ) -> "PartitionLog":  # fmt: skip
         """Open what `directory` holds, or a log that has never been written and gets a directory when it is.
 
@@ -121,7 +123,7 @@ class PartitionLog:
             disk, directory, config, clock.now_ms(),
             clean_shutdown=clean_shutdown, recovery_point=recovery_point, log_start_offset=log_start_offset,
         )  # fmt: skip
-        log = cls(topic, partition, topic_id, config, clock, worker, loaded, on_progress)
+        log = cls(topic, partition, topic_id, config, clock, worker, loaded, on_progress, counts)
         log.cleaned_offset = cleaned_offset
         if loaded.segments and not loaded.clean and config.durable_acks:
             if log._tail.unsettled_bytes >= SETTLE_BYTES:
@@ -179,6 +181,7 @@ class PartitionLog:
             ):
                 kept = self.producers.check(producer_id, epoch, sequence, last_sequence, attributes, origin)
                 if kept is not None:
+                    self._counts.duplicates += 1
                     append_time = kept[4] if self._append_time else -1
                     return Appended(kept[2], kept[3], append_time, self.log_start_offset, duplicate=True)
         append_time = -1
@@ -196,7 +199,7 @@ class PartitionLog:
             self.producers.add_data(
                 producer_id, epoch, sequence, last_sequence, base_offset, last_offset, max_timestamp, attributes, now_ms
             )  # fmt: skip
-        self._wrote(delta + 1)
+        self._wrote(delta + 1, size)
         return new_tuple(Appended, (base_offset, last_offset, append_time, self.log_start_offset, False))
 
     def append_marker(
@@ -228,10 +231,14 @@ class PartitionLog:
         )
         if aborted is not None:
             self.segments.add_aborted(aborted)
-        self._wrote(1)
+        self._wrote(1, size)
         return offset
 
-    def _wrote(self, messages: int) -> None:
+    def _wrote(self, messages: int, size: int) -> None:
+        counts = self._counts
+        counts.batches += 1
+        counts.records += messages
+        counts.bytes += size
         if self.durable_acks:
             self._commit.request()
             return
@@ -256,6 +263,7 @@ class PartitionLog:
 
     def _refuse_write(self, error: OSError) -> NoReturn:
         """The disk did not take a write. Usable again once it does, unless its end cannot be put back in order."""
+        self._counts.write_errors += 1
         now_ms = self.clock.monotonic_ms()
         if now_ms - self._complained_ms >= COMPLAINT_INTERVAL_MS:
             self._complained_ms = now_ms

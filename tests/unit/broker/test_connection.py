@@ -10,6 +10,7 @@ import pytest
 
 from fencepost.broker.connection import LOGIN_MS, Connection
 from fencepost.broker.connection_limits import ConnectionLimits
+from fencepost.broker.counts import BrokerCounts
 from fencepost.broker.dispatch import Handler, OnDisconnect, Waiting
 from fencepost.broker.listeners import Listener
 from fencepost.broker.logins import Login
@@ -86,6 +87,7 @@ class Node:
         self.clock = ManualClock()
         self.settings = Settings.parse({"socket.request.max.bytes": str(max_request_bytes)})
         self.limits = ConnectionLimits(self.settings, self.clock)
+        self.counts = BrokerCounts(range(100), 0)
 
     def session(self, host, listener, when_known):
         login = Login({}, self.clock.now_ms, 0) if listener.protocol.uses_sasl else None

@@ -26,6 +26,7 @@ def api_versions(call: Call) -> Response:
     names = (request.client_software_name, request.client_software_version)
     if call.version >= FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(name) for name in names):
         return {"error_code": ErrorCode.INVALID_REQUEST, "api_keys": []}
+    call.session.software = request.client_software_name
     # Clients of version 3 reject a supported range that begins at 0 (KAFKA-17011).
     supported = [{"name": "transaction.version", "min_version": 0, "max_version": TRANSACTION_VERSION_MAX}]
     level = call.broker.settings.transaction_version

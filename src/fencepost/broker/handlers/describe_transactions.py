@@ -1,4 +1,8 @@
-"""DescribeTransactions (65): what the coordinator knows of transactional ids (KIP-664)."""
+"""DescribeTransactions (65): what the coordinator knows of transactional ids (KIP-664).
+
+Two tagged fields are ours: the client that took the id, and its host. Only fencepost's own client gets them, because
+not every client passes over tagged fields that it does not know.
+"""
 
 from typing import Any
 
@@ -6,6 +10,9 @@ from fencepost.broker.acl import Operation, Resource
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.coordinator.txn.model import by_topic
 from fencepost.errors import ErrorCode, KafkaError
+
+#: As it calls itself in ApiVersions.
+OUR_CLIENT = "fencepost"
 
 
 @handler(65, versions=(0, 0))
@@ -19,7 +26,7 @@ def _describe(call: Call, transactional_id: str) -> dict[str, Any]:
         transaction = call.broker.transactions.describe(transactional_id)
     except KafkaError as error:
         return {"error_code": error.code, "transactional_id": transactional_id}
-    return {
+    described = {
         "error_code": ErrorCode.NONE,
         "transactional_id": transactional_id,
         "transaction_state": transaction.state.label,
@@ -33,3 +40,7 @@ def _describe(call: Call, transactional_id: str) -> dict[str, Any]:
             if call.may(Operation.DESCRIBE, Resource.TOPIC, topic, quietly=True)
         ],
     }
+    client = call.broker.producer_clients.of(transactional_id, transaction.producer_id)
+    if client is not None and call.session.software == OUR_CLIENT:
+        described |= {"client_id": client.client_id, "client_host": client.host}
+    return described

@@ -8,6 +8,7 @@ then go on after an error, and never fences a successor. Version 6 (two-phase co
 from fencepost.broker.acl import Operation, Resource, refusal
 from fencepost.broker.dispatch import Call, Response, handler
 from fencepost.broker.fencing import code_for
+from fencepost.broker.producer_clients import ProducerClient
 from fencepost.coordinator.txn.decide import Producer
 from fencepost.errors import ErrorCode, KafkaError
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -27,6 +28,9 @@ async def init_producer_id(call: Call) -> Response:
     except KafkaError as error:
         code = code_for(call, error, first_with_producer_fenced=FIRST_WITH_PRODUCER_FENCED)
         return {"error_code": code, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
+    if request.transactional_id is not None:
+        client = ProducerClient(call.client_id or "", call.session.address, producer.producer_id)
+        call.broker.producer_clients.note(request.transactional_id, client)
     return {"error_code": ErrorCode.NONE, "producer_id": producer.producer_id, "producer_epoch": producer.epoch}
 
 

@@ -41,14 +41,14 @@ Durability = tuple[int, "asyncio.Future[None]"]  #: which result waits, and for 
 def produce(call: Call, frame: memoryview, body: int) -> RawAnswer:
     request = wire.decode_request(call.version, frame, body)
     if request.acks not in (ACKS_ALL, ACKS_NONE, ACKS_LEADER):
-        return _answer(call, request, wire.error_results(request, ErrorCode.INVALID_REQUIRED_ACKS))
+        return _refuse(call, request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS))
     transactional = _transactional(request)
     if transactional:
         partitions = _writable(call, transactional)
         try:
             registered = _join_transaction(call, request, transactional, partitions)
         except KafkaError as error:
-            return _answer(call, request, wire.error_results(request, error.code, error.message or None))
+            return _refuse(call, request, error)
         if registered is not None:
             # The frame is in a buffer that the next read overwrites.
             return Waiting.on(_append_when_registered(call, bytearray(frame), body, registered, partitions))
@@ -73,7 +73,7 @@ async def _append_when_registered(
             if registered is not None:
                 await registered
     except KafkaError as error:
-        return _answer(call, request, wire.error_results(request, error.code, error.message or None))
+        return _refuse(call, request, error)
     return _append_all(call, request)
 
 
@@ -101,6 +101,7 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
                 _check_first_sequence(log, records)
             base_offset, last_offset, append_time_ms, log_start_offset, _ = log.append(records)
         except KafkaError as error:
+            call.note_errors([error.code])
             results.append(PartitionResult(topic, partition, error.code, message=error.message or None))
             continue
         if wait_for_disk and log.durable_acks:
@@ -110,6 +111,13 @@ def _append_all(call: Call, request: ProduceRequest) -> RawAnswer:
         results.append((topic, partition, 0, base_offset, append_time_ms, log_start_offset, None))
     if waits:
         return _answer_when_durable(call, results, waits)
+    return _answer(call, request, results)
+
+
+def _refuse(call: Call, request: ProduceRequest, error: KafkaError) -> RawAnswer:
+    """Every partition of the request."""
+    results = wire.error_results(request, error.code, error.message or None)
+    call.note_errors([error.code] * len(results))
     return _answer(call, request, results)
 
 
@@ -132,6 +140,7 @@ def _answer_when_durable(call: Call, results: list[Result], waits: Sequence[Dura
         if future.cancelled() or future.exception() is not None:
             topic, partition, *_ = results[index]
             results[index] = PartitionResult(topic, partition, ErrorCode.KAFKA_STORAGE_ERROR)
+            call.note_errors([ErrorCode.KAFKA_STORAGE_ERROR])
         remaining -= 1
         if not remaining:
             answer.release([wire.encode_response(call.version, call.correlation_id, results)])

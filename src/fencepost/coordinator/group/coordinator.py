@@ -10,7 +10,8 @@ any moment.
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 from fencepost.clock import Clock
 from fencepost.coordinator.group import decide
@@ -28,9 +29,10 @@ from fencepost.coordinator.group.requests import (
     SyncRequest,
 )
 from fencepost.coordinator.group.settings import GroupSettings
+from fencepost.coordinator.group.states import State
 from fencepost.coordinator.runtime import Shard, Topics, retriable_errors
 from fencepost.errors import ErrorCode, KafkaError
-from fencepost.wire.terms import CONSUMER_OFFSETS, coordinator_partition
+from fencepost.wire.terms import CONSUMER_OFFSETS, TopicPartition, coordinator_partition
 
 
 class GroupCoordinator:
@@ -121,6 +123,17 @@ class GroupCoordinator:
 
     def describe_all(self) -> list[Described]:
         return [group.described() for group in self._shards.groups()]
+
+    def states(self) -> Counter[State]:
+        """How many groups are in which state."""
+        return Counter(group.state for group in self._shards.groups())
+
+    def committed(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Every committed offset, with its group and partition."""
+        for shard in self._shards:
+            for group_id, commits in shard.machine.offsets.all_committed().items():
+                for where, commit in commits.items():
+                    yield group_id, where, commit.offset
 
     async def delete_group(self, group_id: str) -> None:
         shard, group = self._shards.existing(group_id, ErrorCode.GROUP_ID_NOT_FOUND)

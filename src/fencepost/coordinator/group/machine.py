@@ -44,6 +44,10 @@ class Offsets:
     def committed(self, group_id: str) -> Mapping[TopicPartition, Commit]:
         return self._committed.get(group_id, {})
 
+    def all_committed(self) -> Mapping[str, Mapping[TopicPartition, Commit]]:
+        """By group."""
+        return self._committed
+
     def pending(self, group_id: str) -> Iterator[TopicPartition]:
         """Partitions with a commit that waits for its transaction; one may come twice."""
         for producer_id in self._open.get(group_id, ()):

@@ -20,6 +20,7 @@ from collections.abc import Collection
 from fencepost.clock import Clock, give_way, pause
 from fencepost.coordinator.runtime import Shard, Shards
 from fencepost.coordinator.txn import decide
+from fencepost.coordinator.txn.counts import TransactionCounts
 from fencepost.coordinator.txn.markers import Marker, Markers, marker_of
 from fencepost.coordinator.txn.model import Transaction, encode
 from fencepost.coordinator.txn.states import PREPARED
@@ -47,13 +48,20 @@ Completed = asyncio.Future[Transaction]
 
 class Completions:
     def __init__(
-        self, shards: Shards[TransactionTable], table: TransactionTable, markers: Markers, clock: Clock, step: StepHook
+        self,
+        shards: Shards[TransactionTable],
+        table: TransactionTable,
+        markers: Markers,
+        clock: Clock,
+        step: StepHook,
+        counts: TransactionCounts,
     ) -> None:
         self._shards = shards
         self._table = table
         self._markers = markers
         self._clock = clock
         self._step = step
+        self._counts = counts
         self._running: dict[str, Completed] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order in which they began
 
@@ -79,6 +87,7 @@ class Completions:
             task.cancel()
 
     async def _run(self, prepared: Transaction, completed: Completed) -> None:
+        began_ns = self._clock.monotonic_ns()
         try:
             shard = self._shards.for_key(prepared.transactional_id)
             complete = await self._complete(shard, prepared)
@@ -89,6 +98,7 @@ class Completions:
             logger.exception("ending the transaction of %s failed", prepared.transactional_id)
             self._give_up(prepared, completed)
             return
+        self._counts.ends.observe_ns(self._clock.monotonic_ns() - began_ns)
         del self._running[prepared.transactional_id]
         completed.set_result(complete)
         await self._until_durable(shard, complete)

@@ -12,12 +12,14 @@ event loop. Only ending a transaction takes several steps. It owns the id throug
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from fencepost.clock import Clock, Periodic, within
 from fencepost.coordinator.runtime import Replay, Shard, Shards, Topics, retriable_errors
 from fencepost.coordinator.txn import decide
 from fencepost.coordinator.txn.completion import Completions
+from fencepost.coordinator.txn.counts import TransactionCounts
 from fencepost.coordinator.txn.decide import Decision, Outcome, Producer, Then
 from fencepost.coordinator.txn.markers import Marker, MarkerAppended, Markers
 from fencepost.coordinator.txn.model import Transaction, TransactionVersion, encode, tombstone
@@ -46,17 +48,19 @@ class TransactionCoordinator:
         settings: TransactionSettings,
         marker_appended: MarkerAppended,
         step: StepHook | None = None,
+        counts: TransactionCounts | None = None,
     ) -> None:
         self._clock = clock
         self._settings = settings
         self._step = step or (lambda reached: None)
+        self._counts = counts or TransactionCounts()
         self._table = TransactionTable()
         self._shards: Shards[TransactionTable] = Shards(
             TRANSACTION_STATE, topics, lambda partition: self._table, clock, Replay.NEWEST_PER_KEY
         )
         self._producer_ids = ProducerIds(topics.reserve_producer_ids)
         self._markers = Markers(topics, marker_appended)
-        self._completions = Completions(self._shards, self._table, self._markers, clock, self._step)
+        self._completions = Completions(self._shards, self._table, self._markers, clock, self._step, self._counts)
         self._periodic = (
             Periodic(
                 clock,
@@ -161,6 +165,7 @@ class TransactionCoordinator:
     def append_marker(self, where: TopicPartition, marker: Marker) -> "asyncio.Future[None] | None":
         """End a transaction on one partition by hand (WriteTxnMarkers); what to wait for, if anything."""
         log, offset = self._markers.append(where, marker)
+        self._counts.markers_by_hand += 1
         return log.when_durable(offset)
 
     # -- from the produce path ----------------------------------------------------------------------------------------
@@ -229,6 +234,14 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return transaction
 
+    def states(self) -> Counter[TransactionState]:
+        """How many ids are in which state."""
+        return Counter(transaction.state for transaction in self._table)
+
+    def unfinished(self) -> list[Transaction]:
+        """Those that are open or being ended."""
+        return [*self._table.open(), *self._table.prepared()]
+
     def list(
         self, states: Collection[str] = (), producer_ids: Collection[int] = (), longer_than_ms: int = -1
     ) -> list[Transaction]:
@@ -253,7 +266,7 @@ class TransactionCoordinator:
             name = transaction.transactional_id
             try:
                 decision = decide.fence(transaction, version, self._producer_ids.peek(), now_ms)
-                self._completions.of(self._write(name, decision))
+                self._completions.of(self._write(name, decision, timed_out=True))
             except KafkaError as error:
                 logger.warning("%s timed out but cannot be aborted now: %s", name, error)
             else:
@@ -277,6 +290,7 @@ class TransactionCoordinator:
             except KafkaError as error:
                 logger.warning("%d expired transactional ids cannot be removed now: %s", len(tombstones), error)
             else:
+                self._counts.expired_ids += len(tombstones)
                 logger.info("removed %d transactional ids that were not used any more", len(tombstones))
 
     # -- decide, append, apply, reply ---------------------------------------------------------------------------------
@@ -305,7 +319,7 @@ class TransactionCoordinator:
             self._step(Step.ANSWERED)
         return transaction
 
-    def _write(self, transactional_id: str, decision: Decision) -> Transaction:
+    def _write(self, transactional_id: str, decision: Decision, *, timed_out: bool = False) -> Transaction:
         """Append the decision's record, if it has one, and apply it; gives the state after that."""
         if decision.write is not None:
             if decision.takes_spare_id:
@@ -313,7 +327,9 @@ class TransactionCoordinator:
             is_end = decision.write.state in PREPARED
             if is_end:
                 self._step(Step.END_REQUESTED)
+            before = self._table.get(transactional_id)
             self._shards.for_key(transactional_id).write([encode(decision.write)])
+            self._counts.decided(before, decision, timed_out=timed_out)
             if is_end:
                 self._step(Step.PREPARE_APPENDED)
         transaction = self._table.get(transactional_id)

@@ -18,6 +18,7 @@ from fencepost.coordinator.txn.states import TransactionState
 from fencepost.errors import Malformed
 from fencepost.wire import messages
 from fencepost.wire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from fencepost.wire.frame import new_tuple
 from fencepost.wire.records import Record
 from fencepost.wire.terms import TopicPartition
 
@@ -114,9 +115,9 @@ def decode(transactional_id: str, value: bytes, offset: int) -> Transaction:
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Partitions grouped for the wire, in a fixed order."""
     grouped: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
+    for topic, partition in partitions:
         grouped.setdefault(topic, []).append(partition)
-    return grouped
+    return {topic: sorted(grouped[topic]) for topic in sorted(grouped)}
 
 
 def _encode_value(transaction: Transaction) -> bytes:
@@ -143,4 +144,6 @@ def _encode_value(transaction: Transaction) -> bytes:
 def _flatten(topics: Iterable[Any] | None) -> frozenset[TopicPartition]:
     if not topics:
         return NO_PARTITIONS
-    return frozenset(TopicPartition(topic.topic, partition) for topic in topics for partition in topic.partition_ids)
+    return frozenset(
+        new_tuple(TopicPartition, (topic.topic, partition)) for topic in topics for partition in topic.partition_ids
+    )

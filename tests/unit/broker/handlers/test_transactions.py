@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost.broker.dispatch import Call, Waiting, handlers
+from fencepost.broker.producer_clients import ProducerClients
 from fencepost.broker.session import Session
 from fencepost.client.raw import produce_fields
 from fencepost.coordinator.txn.decide import Producer
@@ -34,7 +35,13 @@ def rig() -> Rig:
 @pytest.fixture
 def send(rig: Rig) -> Send:
     return partial(
-        requests.ask, SimpleNamespace(topics=rig.machine.topics, transactions=rig.coordinator, authorizer=None)
+        requests.ask,
+        SimpleNamespace(
+            topics=rig.machine.topics,
+            transactions=rig.coordinator,
+            authorizer=None,
+            producer_clients=ProducerClients(),
+        ),
     )
 
 
