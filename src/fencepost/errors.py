@@ -24,6 +24,10 @@
         ├── NotAuthorized        a right is missing; names it, and the command that grants it
         ├── Refused              an error code that has no class of its own; also a KafkaError
         ├── TopicNotFound        the topic or the partition does not exist
+        ├── TransactionNotFound  there is no such transactional id, or no open transaction to end
+        ├── AbortRefused         ending a transaction for its owner would do harm; says what to do instead
+        ├── UnknownGroup         no consumer group has this name
+        ├── GroupInUse           the consumer group has members, so its offsets are theirs
         ├── OffsetsOutOfRange    the records to read are gone
         ├── WriteFailed          records could not be written: abort the transaction
         ├── Fenced               a newer producer has the transactional id: stop, undo nothing
@@ -286,6 +290,22 @@ class Refused(ClientError, KafkaError):
 
 class TopicNotFound(ClientError):
     """The topic or the partition does not exist."""
+
+
+class TransactionNotFound(ClientError):
+    """The transactional id does not exist, or no transaction is open where one should be ended."""
+
+
+class AbortRefused(ClientError):
+    """A transaction is not ended for its owner. Nothing was changed."""
+
+
+class UnknownGroup(ClientError):
+    """The cluster has no consumer group of this name."""
+
+
+class GroupInUse(ClientError):
+    """The consumer group has members. Nothing was changed."""
 
 
 class OffsetsOutOfRange(ClientError):

@@ -75,6 +75,7 @@ REQUESTS: dict[str, Request] = {
         "protocol_name": "range",
     },
     "describe_groups": lambda w: {"groups": [w.group], "include_authorized_operations": True},
+    "consumer_group_describe": lambda w: {"group_ids": [w.group]},
     "list_groups": lambda w: {},
     "api_versions": lambda w: {"client_software_name": "raw", "client_software_version": "1"},
     "create_topics": lambda w: {

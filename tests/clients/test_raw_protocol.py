@@ -51,6 +51,7 @@ EXPECTED: dict[str, set[str]] = {
     "sync_group": {"UNKNOWN_MEMBER_ID"},
     "join_group": {"MEMBER_ID_REQUIRED"},
     "describe_groups": {"GROUP_ID_NOT_FOUND"},
+    "consumer_group_describe": {"GROUP_ID_NOT_FOUND"},
     "delete_topics": {"UNKNOWN_TOPIC_OR_PARTITION"},
     "end_txn": {"INVALID_TXN_STATE"},
     "describe_acls": {"SECURITY_DISABLED"},

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.harness import brokers
+from fencepost.cli.main import main
 from fencepost.lab.kit.servers import SHORT_CYCLES, Node
 from tests.compat.tools import Tool
 from tests.conftest import wait_until
@@ -185,3 +187,65 @@ def test_checkpoints_and_partition_metadata_have_kafkas_format(files):
     assert version == "0" and int(count) == len(lines)
     (recovery_point,) = [int(line.split()[2]) for line in lines if line.startswith(f"{files.topic} 0 ")]
     assert 0 < recovery_point <= 5 * 400 + 3 * 3 + 3
+
+
+def ours(paths: list[Path], *more: str) -> list[dict[str, Any]]:
+    """What `fencepost log dump` says of the same files."""
+    done = CliRunner().invoke(main, ["log", "dump", "--json", *more, *map(str, paths)])
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_our_dump_agrees_with_kafkas_on_every_batch(files):
+    names = {
+        "baseOffset": "base_offset", "lastOffset": "last_offset", "count": "count", "position": "position",
+        "producerId": "producer_id", "producerEpoch": "producer_epoch", "baseSequence": "base_sequence",
+        "lastSequence": "last_sequence", "partitionLeaderEpoch": "leader_epoch", "size": "size",
+        "compresscodec": "compression",
+    }  # fmt: skip
+    theirs = [{ours: batch[name] for name, ours in names.items()} for batch in batches(files.dump(files.of(".log")))]
+    found = ours(files.of(".log"), "--records")
+    assert all(batch["valid"] for batch in found)
+    assert [{name: str(batch[name]) for name in names.values()} for batch in found] == theirs
+    markers = re.findall(r"endTxnMarker: (\w+)", files.dump(files.of(".log"), "--print-data-log"))
+    assert [batch["marker"].upper() for batch in found if "marker" in batch] == markers
+
+
+def test_our_dump_agrees_with_kafkas_on_indexes_and_snapshots(files):
+    for suffix, pattern, names in (
+        (".index", r"(?m)^offset: (\d+) position: (\d+)$", ("offset", "position")),
+        (".timeindex", r"(?m)^timestamp: (\d+) offset: (\d+)$", ("timestamp", "offset")),
+        (
+            ".txnindex",
+            r"producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)",
+            ("producer_id", "first_offset", "last_offset", "last_stable_offset"),
+        ),
+        (
+            ".snapshot",
+            r"producerId: (\d+) producerEpoch: (\d+) coordinatorEpoch: (-?\d+)",
+            ("producer_id", "epoch", "coordinator_epoch"),
+        ),
+    ):
+        paths = files.of(suffix)
+        theirs = re.findall(pattern, files.dump(paths))
+        found = [tuple(str(entry[name]) for name in names) for entry in ours(paths)]
+        assert found and sorted(found) == sorted(theirs), suffix
+
+
+def test_our_dump_agrees_with_kafkas_on_internal_topics(files):
+    paths = files.of(".log", "__transaction_state")
+    theirs = [
+        entry["value"]["data"] for entry in payloads(files.dump(paths, "--transaction-log-decoder")) if entry["value"]
+    ]
+    found = [record["decoded"] for batch in ours(paths, "--records") for record in batch["records"]]
+    assert [(each["producer_id"], each["producer_epoch"], each["timeout_ms"]) for each in found if each["state"]] == [
+        (each["producerId"], each["producerEpoch"], each["transactionTimeoutMs"]) for each in theirs
+    ]
+    paths = files.of(".log", "__consumer_offsets")
+    decoded = payloads(files.dump(paths, "--offsets-decoder"))
+    theirs = [
+        entry["value"]["data"]["offset"] for entry in decoded if "topic" in entry["key"]["data"] and entry["value"]
+    ]
+    records = [record for batch in ours(paths, "--records") for record in batch.get("records", ())]
+    found = [record["decoded"]["offset"] for record in records if "topic" in record.get("decoded", {})]
+    assert found == theirs

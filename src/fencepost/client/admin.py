@@ -1,4 +1,4 @@
-"""Creating and deleting topics, and the few topic settings that a writer needs."""
+"""Creating, growing and deleting topics, and the few topic settings that a writer needs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from fencepost.errors import ConnectionLost, ErrorCode, TopicNotFound, Unsupport
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import Address, TopicPartition
 
-CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS = 19, 20, 32, 35
+CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS = 19, 20, 32, 35, 37
 FIRST_DELETE_WITH_IDS = 6
 TOPIC_RESOURCE = 2
 CLUSTER_DEFAULT = -1
@@ -29,10 +29,10 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic]) -> set[str]:
+def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic], *, validate_only: bool = False) -> set[str]:
     """Create the topics that do not exist, and wait until all of them can be used. Returns those that were created.
 
-    An existing topic is not changed.
+    An existing topic is not changed. With `validate_only` the cluster only checks whether it would create them.
     """
     entries = [
         {
@@ -45,10 +45,29 @@ def create_topics(cluster: Cluster, topics: Mapping[str, NewTopic]) -> set[str]:
     ]
     if not entries:
         return set()
-    answer = _change(cluster, "create topics", CREATE_TOPICS, {"topics": entries}, lambda answer: answer.topics)
+    fields = {"topics": entries, "validate_only": validate_only}
+    answer = _change(cluster, "create topics", CREATE_TOPICS, fields, lambda answer: answer.topics)
     made = _changed(cluster, CREATE_TOPICS, answer.topics, ErrorCode.TOPIC_ALREADY_EXISTS, "it cannot be created")
+    if validate_only:
+        return made
     _await_leaders(cluster, {name: topic.partitions if name in made else 1 for name, topic in topics.items()})
     return made
+
+
+def add_partitions(cluster: Cluster, name: str, count: int, *, validate_only: bool = False) -> None:
+    """Give a topic more partitions, so that it has `count`, and wait until all can be used. Raises TopicNotFound."""
+    fields = {"topics": [{"name": name, "count": count, "assignments": None}], "validate_only": validate_only}
+    answer = _change(cluster, "add partitions", CREATE_PARTITIONS, fields, lambda answer: answer.results)
+    result = answer.results[0]
+    code = known_code(result.error_code)
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise TopicNotFound(f"topic {name!r} does not exist")
+    # A repeated request finds the partitions there: the first one was carried out, and its answer got lost.
+    if code and len(cluster.refresh([name])[name].partitions) != count:
+        text = f"topic {name!r}: {result.error_message or 'partitions cannot be added'}"
+        raise cluster.refusal(CREATE_PARTITIONS, code, name, text)
+    if not validate_only:
+        _await_leaders(cluster, {name: count})
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> set[str]:

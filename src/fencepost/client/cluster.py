@@ -44,6 +44,7 @@ class PartitionMetadata:
     leader: int  #: a broker's id, NO_LEADER while there is none
     leader_epoch: int
     replicas: tuple[int, ...] = ()  #: ids of brokers
+    in_sync: tuple[int, ...] = ()  #: those of them that have everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,10 @@ class Cluster:
     def brokers(self) -> list[Address]:
         """As of the last metadata."""
         return sorted(self._brokers.values())
+
+    def nodes(self) -> dict[int, Address]:
+        """The same by their ids."""
+        return dict(sorted(self._brokers.items()))
 
     def borrow(self, address: Address) -> Connection:
         """A connection for one user, who pipelines requests or keeps it waiting. Give it back with `release`."""
@@ -250,6 +255,10 @@ class Cluster:
         """A topic's metadata, read if not known yet. Raises TopicNotFound."""
         return self._topics.get(name) or self.refresh([name])[name]
 
+    def known_topics(self) -> Mapping[str, TopicMetadata]:
+        """As of the last metadata of each."""
+        return self._topics
+
     def refresh(
         self, names: Iterable[str] | None = None, *, missing_ok: bool = False, hidden_ok: bool = False
     ) -> dict[str, TopicMetadata]:
@@ -300,7 +309,9 @@ class Cluster:
                 raise self.refusal(METADATA, code, entry.name, f"topic {entry.name!r}")
             topic_id = entry.topic_id if version >= FIRST_METADATA_WITH_IDS else NULL_UUID
             partitions = {
-                each.partition_index: PartitionMetadata(each.leader_id, each.leader_epoch, tuple(each.replica_nodes))
+                each.partition_index: PartitionMetadata(
+                    each.leader_id, each.leader_epoch, tuple(each.replica_nodes), tuple(each.isr_nodes)
+                )
                 for each in entry.partitions
             }
             found[entry.name] = TopicMetadata(entry.name, topic_id, entry.is_internal, dict(sorted(partitions.items())))

@@ -76,6 +76,8 @@ class Channel:
             self._socket = socket.create_connection(address, connect_timeout_s)
         except OSError as error:
             raise ConnectionLost(f"{address}: {_reason(error)}") from None
+        except UnicodeError:  # not even DNS is asked for it
+            raise ConnectionLost(f"{address}: no host can have this name") from None
         self._is_open = True
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

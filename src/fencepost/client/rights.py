@@ -28,6 +28,9 @@ class Operation(enum.StrEnum):
     WRITE = "Write"
     CREATE = "Create"
     DELETE = "Delete"
+    ALTER = "Alter"
+    ALTER_CONFIGS = "AlterConfigs"
+    IDEMPOTENT_WRITE = "IdempotentWrite"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
 
@@ -52,14 +55,25 @@ _OF_TOPICS = {
     "produce": Operation.WRITE,
     "add_partitions_to_txn": Operation.WRITE,
     "fetch": Operation.READ,
+    "describe_producers": Operation.READ,
     "offset_commit": Operation.READ,
     "txn_offset_commit": Operation.READ,
     "create_topics": Operation.CREATE,
     "delete_topics": Operation.DELETE,
     "describe_configs": Operation.DESCRIBE_CONFIGS,
+    "incremental_alter_configs": Operation.ALTER_CONFIGS,
+    "create_partitions": Operation.ALTER,
 }
 #: What a request asks of others, if not what follows.
-_OF_REQUESTS = {"describe_transactions": Operation.DESCRIBE, "delete_groups": Operation.DELETE}
+_OF_REQUESTS = {
+    ("describe_transactions", Resource.TRANSACTIONAL_ID): Operation.DESCRIBE,
+    ("delete_groups", Resource.GROUP): Operation.DELETE,
+    ("describe_groups", Resource.GROUP): Operation.DESCRIBE,
+    ("list_groups", Resource.CLUSTER): Operation.DESCRIBE,
+    ("describe_configs", Resource.CLUSTER): Operation.DESCRIBE_CONFIGS,
+    ("init_producer_id", Resource.CLUSTER): Operation.IDEMPOTENT_WRITE,
+    ("write_txn_markers", Resource.CLUSTER): Operation.ALTER,
+}
 #: Of the others. Looking for a coordinator takes less, but who looks for one goes on with this.
 _OF_OTHERS = {
     Resource.GROUP: Operation.READ,
@@ -114,7 +128,7 @@ def refusal(settings: ClientSettings, api_key: int, code: ErrorCode, name: str, 
     if resource is Resource.TOPIC:
         operation = _OF_TOPICS.get(request, Operation.DESCRIBE)
     else:
-        operation = _OF_REQUESTS.get(request, _OF_OTHERS[resource])
+        operation = _OF_REQUESTS.get((request, resource), _OF_OTHERS[resource])
     is_secured = settings.security.protocol is not Protocol.PLAINTEXT
     return _denied(
         Right(_principal(settings), (operation,), resource, name, code, str(settings.bootstrap[0]), is_secured)

@@ -36,12 +36,21 @@ class ScannedBatch(NamedTuple):
 
 
 def scan_batches(
-    cluster: Cluster, where: TopicPartition, start: int, end: int, *, fetch_bytes: int = DEFAULT_FETCH_BYTES
+    cluster: Cluster,
+    where: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    fetch_bytes: int = DEFAULT_FETCH_BYTES,
+    isolation: Isolation = Isolation.READ_COMMITTED,
 ) -> Iterator[ScannedBatch]:
-    """The batches that have offsets from `start` to before `end`. Waits for transactions that are open before `end`."""
+    """The batches that have offsets from `start` to before `end`. Waits for transactions that are open before `end`.
+
+    With READ_UNCOMMITTED it waits for none, and no batch is known to be aborted.
+    """
     if start >= end:
         return
-    reader = RangeReader(cluster, where, start, end, Isolation.READ_COMMITTED, OnDataLoss.FAIL, fetch_bytes)
+    reader = RangeReader(cluster, where, start, end, isolation, OnDataLoss.FAIL, fetch_bytes)
     try:
         while (answer := reader.receive()) is not None:
             found = [

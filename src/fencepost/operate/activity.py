@@ -9,6 +9,7 @@ import enum
 from dataclasses import dataclass
 
 from fencepost.client.transaction_state import TransactionState
+from fencepost.observe.words import age
 
 #: A transaction that ended within this time is taken for a sign of life.
 RECENT_MS = 30_000
@@ -76,11 +77,3 @@ def words(activity: Activity, owner: Owner, entry_ms: int | None, now_ms: int) -
     if owner.hidden_because:
         return f"not known: {owner.hidden_because}; {last}"
     return f"no: the cluster does not know its transactional id (any more); {last}"
-
-
-def age(milliseconds: int) -> str:
-    seconds = max(0, milliseconds) / 1000
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import earliest, latest
 from fencepost.client.rights import Operation, wanted
-from fencepost.client.scanning import Content, ScannedBatch, scan_batches
+from fencepost.observe.counting import BYTES_MAX, Counter
 from fencepost.operate.standing import Standing, Topic
 from fencepost.wire.terms import Isolation, TopicPartition
 
-#: What is fetched for a count at most, over all partitions, unless told otherwise.
-BYTES_MAX = 64 << 20
-FETCH_BYTES = 1 << 20
+__all__ = ["BYTES_MAX", "Lag", "PartitionLag", "measure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,51 +114,3 @@ def _gone(topics: Mapping[str, Topic], where: TopicPartition) -> str:
         case Topic.MISSING:
             return "the topic is not on this cluster, or hidden: it was deleted, or is read from another cluster"
     return "the topic has no such partition"
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    records: int
-    is_exact: bool
-    oldest_ms: int | None
-
-
-class Counter:
-    """Counts in one partition after the other, until the limit is used up."""
-
-    def __init__(self, cluster: Cluster, bytes_max: int | None) -> None:
-        self._cluster = cluster
-        self._bytes_max = bytes_max
-        self._bytes = 0
-
-    def count(self, where: TopicPartition, start: int, end: int) -> Count:
-        records, position, oldest_ms = 0, start, None
-        for batch in scan_batches(self._cluster, where, start, end, fetch_bytes=FETCH_BYTES):
-            self._bytes += batch.header.size
-            if batch.content is Content.RECORDS:
-                records += _count_in(batch, start, end)
-                if oldest_ms is None and records:
-                    oldest_ms = _first_ms(batch, start)
-            position = batch.header.last_offset + 1
-            if self._is_spent and oldest_ms is not None:
-                break
-        else:
-            position = end
-        left = max(0, end - position)
-        return Count(records + left, left == 0, oldest_ms)
-
-    @property
-    def _is_spent(self) -> bool:
-        return self._bytes_max is not None and self._bytes >= self._bytes_max
-
-
-def _count_in(batch: ScannedBatch, start: int, end: int) -> int:
-    header = batch.header
-    if start <= header.base_offset and header.last_offset < end:
-        return header.record_count
-    return sum(start <= record.offset < end for record in batch.records())
-
-
-def _first_ms(batch: ScannedBatch, start: int) -> int | None:
-    found = next(record.timestamp for record in batch.records() if record.offset >= start)
-    return found if found >= 0 else None

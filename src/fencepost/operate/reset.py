@@ -18,8 +18,8 @@ from fencepost.client.offsets import earliest, latest
 from fencepost.client.transaction import SharedTransaction
 from fencepost.client.writing import TransactionWriter
 from fencepost.errors import ChangeRefused, ErrorCode, Fenced, FencepostError, OutcomeUnknown, Refused
+from fencepost.observe.counting import BYTES_MAX, Counter
 from fencepost.operate import rewinding
-from fencepost.operate.lag import BYTES_MAX, Counter
 from fencepost.operate.rewinding import Changes
 from fencepost.operate.standing import Standing, Topic, read
 from fencepost.operate.target import Target, ToBatch, index_of, resolve

@@ -9,22 +9,19 @@ offsets                `{"purchases": {"0": 120}}`, itself or in a file; -2 is e
 =====================  ================================================================================================
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import EARLIEST, LATEST, at_times, earliest, latest
+from fencepost.client.times import parse_age, parse_moment
 from fencepost.errors import ChangeRefused, ConfigError, Malformed
 from fencepost.operate.standing import Standing, Topic
 from fencepost.spark.ledger import Noted
 from fencepost.spark.offsets_json import Positions, parse_numbers
 from fencepost.wire.terms import TopicPartition
 
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_AGO = re.compile(r"(\d+)\s*([smhd])")
 _SHAPES = (
     "earliest, latest, a time like 2026-11-16T08:00 (UTC) or 24h (ago), batch:12, or offsets like "
     '{"topic": {"0": 120}}, also in a file'
@@ -64,17 +61,13 @@ def parse_target(text: str, now_ms: int) -> Target:
         return ToBatch(int(text.removeprefix("batch:")))
     if text.startswith("{"):
         return ToOffsets(_offsets(text, "--to"))
-    if (ago := _AGO.fullmatch(text)) is not None:
-        return ToTime(now_ms - int(ago[1]) * _UNITS_MS[ago[2]])
-    if text.isdecimal():
-        return ToTime(int(text))
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        if not Path(text).is_file():
-            raise ConfigError(f"--to takes {_SHAPES}; {text!r} is none of them, and no such file exists") from None
-        return ToOffsets(_offsets(Path(text).read_text(), text))
-    return ToTime(int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
+    if (age_ms := parse_age(text)) is not None:
+        return ToTime(now_ms - age_ms)
+    if (time_ms := parse_moment(text)) is not None:
+        return ToTime(time_ms)
+    if not Path(text).is_file():
+        raise ConfigError(f"--to takes {_SHAPES}; {text!r} is none of them, and no such file exists")
+    return ToOffsets(_offsets(Path(text).read_text(), text))
 
 
 def _offsets(text: str, where: str) -> Positions:

@@ -20,7 +20,8 @@ API_VERSIONS = 18
 def connect(broker: ScriptedBroker) -> Iterator[Callable[[], Connection]]:
     """Connects, when the test has said what the broker is like."""
     with contextlib.ExitStack() as opened:
-        yield lambda: opened.enter_context(Connection(broker.address, ClientSettings.parse(settings(broker))))
+        quick = ClientSettings.parse(settings(broker, request_timeout_ms=500))
+        yield lambda: opened.enter_context(Connection(broker.address, quick))
 
 
 def test_the_highest_common_version_is_spoken(broker, connect):

@@ -111,9 +111,9 @@ def test_a_leader_that_does_not_know_its_end_yet_is_waited_for(broker, cluster, 
 
 
 @pytest.mark.parametrize("isolation", list(Isolation))
-def test_a_range_that_is_never_reached_is_given_up_with_both_ends(cluster, isolation):
+def test_a_range_that_is_never_reached_is_given_up_with_both_ends(impatient, isolation):
     with pytest.raises(GaveUp, match=r"t-0.*up to offset 99, but what can be read ends at 12"):
-        read(cluster, 0, 99, isolation=isolation)
+        read(impatient, 0, 99, isolation=isolation)
 
 
 def test_a_range_whose_last_offsets_are_gone_ends_where_the_log_goes_on(cluster, log):
@@ -122,14 +122,14 @@ def test_a_range_whose_last_offsets_are_gone_ends_where_the_log_goes_on(cluster,
     assert read(cluster, 0, 500) == list(range(12))
 
 
-def test_tiered_storage_that_finds_nothing_in_time_is_no_proof(broker, cluster, log):
+def test_tiered_storage_that_finds_nothing_in_time_is_no_proof(broker, cluster, impatient, log):
     """Not even when it finds nothing for long: that would skip records."""
     log.local_start = 12
     broker.queued[FETCH] = [None, fetched(), fetched()]
     assert read(cluster) == list(range(12))
     broker.queued[FETCH] = [fetched()] * 100_000
     with pytest.raises(GaveUp, match="nothing was found from offset 0 on"):
-        read(cluster)
+        read(impatient)
 
 
 def test_bytes_without_a_whole_batch_are_an_error_and_no_endless_loop(cluster, log):

@@ -9,10 +9,12 @@ PROBE = f"""
 import sys
 from click.testing import CliRunner
 import fencepost.operate.delete, fencepost.operate.overview, fencepost.cli.pipeline_text
+import fencepost.observe.aborting, fencepost.observe.watching, fencepost.cli.tx_text, fencepost.cli.tx_json
 from fencepost.cli.main import main
 done = CliRunner().invoke(main, ["pipeline", "ls", "-b", "127.0.0.1:1"])
 assert "no broker answers" in done.stderr, done.output
 assert CliRunner().invoke(main, ["pipeline", "reset", "-h"]).exit_code == 0
+assert CliRunner().invoke(main, ["tx", "why", "-h"]).exit_code == 0
 print([name for name in {EXTRAS!r} if name in sys.modules])
 """
 
