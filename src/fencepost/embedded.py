@@ -27,6 +27,7 @@ from fencepost.broker.settings import Settings
 from fencepost.child import Child
 from fencepost.errors import ConnectionLost, ErrorCode, FencepostError, KafkaError
 from fencepost.log.disk import LOCK
+from fencepost.metrics.address import PATH, parse_metrics_address
 from fencepost.security.names import Protocol
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 LOG_LINES_KEPT = 200
 CREATE_TOPICS, CREATE_TOPICS_VERSION = 19, 7
-_GREETING = "listening on "
+_GREETING, _METRICS = "listening on ", "metrics at "
 #: Settings of a broker that a program starts, as JSON. They may hold passwords, and all can read a command line.
 SETTINGS_VARIABLE = "FENCEPOST_BROKER_SETTINGS"
 
@@ -59,22 +60,31 @@ class BrokerProcess(Child):
         is_temporary: bool = False,
         security: "Protocol | None" = None,
         variables: Mapping[str, str] | None = None,
+        metrics: str | None = None,
     ) -> None:
         # -P: the broker must not import a file of this program that happens to be called click.py.
         command = [sys.executable, "-P", "-m", "fencepost.cli.main", "up", str(directory), "--owner", str(os.getpid())]
         command += ["--temporary"] if is_temporary else []
         command += ["--security", security] if security is not None else []
+        command += ["--metrics", metrics] if metrics is not None else []
         command += ["--host", host, "--port", str(port), "--log-level", log_level]
         self.start(command, {SETTINGS_VARIABLE: json.dumps(dict(settings)), **(variables or {})})
 
     def await_port(self) -> int:
         """The port it listens on, once it does."""
+        return int(self._line_with(_GREETING).rpartition(":")[2])
+
+    def await_metrics(self) -> str:
+        """Where its metrics are, if it was launched with any. To be asked after its port."""
+        return self._line_with(_METRICS)
+
+    def _line_with(self, greeting: str) -> str:
         line = self.first_line(START_TIMEOUT_S)
-        if line is None or not line.startswith(_GREETING):
+        if line is None or not line.startswith(greeting):
             self.kill()  # now its last words are in the log
             said = f"it did not listen within {START_TIMEOUT_S:.0f} s" if line is None else line.strip()
             raise BrokerFailed(f"the broker did not start: {self.said().strip() or said or 'it said nothing'}")
-        return int(line.rpartition(":")[2])
+        return line.removeprefix(greeting).strip()
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -135,6 +145,9 @@ class Broker:
         with fencepost.Broker(security="SASL_SSL") as broker:          # also SSL, SASL_PLAINTEXT
             confluent_kafka.Producer(broker.client_config("confluent"))
 
+        with fencepost.Broker(metrics="127.0.0.1:0") as broker:        # Prometheus' text, on a free port
+            urllib.request.urlopen(broker.metrics_url)
+
     Without a directory the data is temporary. It outlives `kill` and `restart`, and is removed by `close`. Settings
     that do not exist or have an invalid value raise ConfigError at once. Threads may share a Broker. A copy, after a
     fork or unpickled, can only reach the broker: there `close` and `stop` do nothing, `start` and `kill` raise.
@@ -149,6 +162,7 @@ class Broker:
         settings: dict[str, object] | None = None,
         security: str | None = None,
         log_level: str = "warning",
+        metrics: str | None = None,
         **more_settings: object,
     ) -> None:
         self.host = host
@@ -158,6 +172,7 @@ class Broker:
         Settings.parse(self._settings)
         self._security = None if security is None else Protocol.parse(security, "security")
         self._log_level = log_level
+        self._metrics = None if metrics is None else parse_metrics_address(metrics, "metrics")
         self._directory = Path(directory).absolute() if directory is not None else None
         self._has_listened = False
         self._has_lost_data = False
@@ -216,8 +231,12 @@ class Broker:
                     log_level=self._log_level,
                     is_temporary=self._held.temporary is not None,
                     security=self._security,
+                    metrics=None if self._metrics is None else str(self._metrics),
                 )
                 self.port = process.await_port()
+                if self._metrics is not None:
+                    url = process.await_metrics()
+                    self._metrics = parse_metrics_address(url.split("/")[2], "metrics")  # the same after a restart
                 self._has_listened = True
             except BaseException:  # Ctrl-C as well
                 process.kill()
@@ -286,6 +305,15 @@ class Broker:
             raise BrokerFailed("the broker has not been started: call start() or use `with`")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def metrics_url(self) -> str:
+        """Where its metrics are, for Prometheus. It has to be made with `metrics`, and started."""
+        if self._metrics is None:
+            raise BrokerFailed('the broker has no metrics: make it with metrics="127.0.0.1:0"')
+        if not self._has_listened:
+            raise BrokerFailed("the broker has not been started: call start() or use `with`")
+        return f"http://{self._metrics}{PATH}"
 
     def client_config(self, client: str) -> dict[str, Any]:
         """What a client needs to connect: for "confluent", "kafka-python", "aiokafka", "spark" or "java".
