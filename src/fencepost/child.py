@@ -132,7 +132,10 @@ class Child:
         return self._log.read_text(errors="replace")[-LOG_CHARACTERS_TOLD:] if self._log.exists() else ""
 
     def first_line(self, timeout_s: float) -> str | None:
-        """The first line of its standard output, or a part of it if the child ends first. None if the time is up."""
+        """The first line of its standard output, or a part of it if the child ends first. None if the time is up.
+
+        Called again, the line after that.
+        """
         deadline = time.monotonic() + timeout_s
         line = b""
         poll = select.poll()

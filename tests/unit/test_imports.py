@@ -15,18 +15,37 @@ PACKAGE = ROOT / "src" / "fencepost"
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "clock": set(),
+    "wording": set(),
+    "hosts": set(),
     "setting": {"errors"},
     "wire": {"errors"},
-    "log": {"errors", "clock", "setting", "wire"},
-    "coordinator": {"errors", "clock", "setting", "wire", "log"},
-    "broker": {"errors", "clock", "setting", "wire", "security", "log", "coordinator"},
+    "metrics": {"errors", "clock", "hosts", "wire"},
+    "log": {"errors", "clock", "setting", "wire", "metrics"},
+    "coordinator": {"errors", "clock", "setting", "wire", "log", "metrics"},
+    "broker": {
+        "errors",
+        "clock",
+        "hosts",
+        "setting",
+        "wire",
+        "security",
+        "log",
+        "coordinator",
+        "metrics",
+        "__version__",
+    },
     "security": {"errors", "wire"},
     "client": {"errors", "clock", "wire", "security"},
     "formats": {"errors", "client"},
     "dead_letters": {"errors", "wire", "client"},
-    "spark": {"errors", "clock", "wire", "security", "client", "formats", "dead_letters"},
+    "observe": {"errors", "wording", "wire", "client"},
+    "lines": {"errors", "wire", "client"},
+    "dump": {"errors", "wire", "log", "coordinator"},
+    "doctor": {"errors", "wording", "wire", "client", "spark"},
+    "manage": {"errors", "wire", "client", "lines", "observe"},
+    "spark": {"errors", "clock", "wire", "security", "client", "formats", "dead_letters", "metrics"},
     # For people with the base install: of Spark's half only what needs no extra.
-    "operate": {"errors", "wire", "client", "spark"},
+    "operate": {"errors", "wire", "client", "observe", "spark"},
     "shop": {"errors", "clock", "wire", "security", "client", "spark", "embedded"},
     "processes": {"errors"},
     "child": {"errors", "processes"},
@@ -128,7 +147,7 @@ def test_the_disk_comes_in_through_its_interface(path: Path):
             assert node.func.id != "open", f"{relative(path)}:{node.lineno} opens a file by itself"
 
 
-@every_module("log", "coordinator", "broker")
+@every_module("log", "coordinator", "broker", "metrics")
 def test_time_and_chance_are_handed_in(path: Path):
     """`now` and `later` are the clock's, so that a whole broker runs in virtual time and from a seed."""
     assert "time" not in set(imported_modules(path)), f"{relative(path)} imports time"

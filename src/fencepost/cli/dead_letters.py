@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fencepost.cli.on_cluster import json_option, on_cluster, print_found
+from fencepost.cli.tables import visible
 
 LEFT = 4
 EXIT_CODES = """\b
@@ -97,7 +98,7 @@ def show(
     for letter in found:
         lines = [json.dumps(text.letter_as_dict(letter))] if as_json else text.letter(letter, is_full=full)
         for line in lines:
-            click.echo(line)
+            click.echo(visible(line))
 
 
 @dead_letters.command(epilog=EXIT_CODES)

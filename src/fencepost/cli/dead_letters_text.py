@@ -7,7 +7,7 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from fencepost.cli.pipeline_text import moment, table
+from fencepost.cli.tables import moment, table
 from fencepost.client.faults import readable
 from fencepost.dead_letters import letter as names
 from fencepost.dead_letters.letter import Letter

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from fencepost.security.names import Protocol
 from fencepost.security.quick import AUTHORITY, MECHANISM, Quick
 from fencepost.security.spellings import spelled
 
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def greet(node: "Node") -> str:
-    """The first line is read by programs that started the broker."""
+    """The first line is read by programs that started the broker, and the next one if they asked for metrics."""
     first, *others = node.listeners
     lines = [f"listening on {first.bound}"]
+    lines += [f"metrics at {node.metrics.url}"] if node.metrics is not None else []
     lines += [f"also listening on {listener.bound} ({listener.protocol})" for listener in others]
     return "\n".join(lines)
 
@@ -24,6 +26,32 @@ def greet_secured(quick: Quick, node: "Node") -> str:
     """The settings of clients, to be copied."""
     bootstrap = str(node.listeners[0].advertised)
     return "\n".join([greet(node), *_settings(quick, bootstrap)])
+
+
+def with_console(greeting: "Callable[[Node], str]", listen: str, quick: Quick | None) -> "Callable[[Node], str]":
+    """Then also start the console, which says itself where it is. Raises ConfigError for an address that is none."""
+    from fencepost.cli.beside import launch
+    from fencepost.cli.console import PACKAGES
+    from fencepost.cli.options import check_installed
+
+    check_installed(PACKAGES, "console")
+    from fencepost.console.server import parse_listen
+
+    parse_listen(listen, "--console")
+
+    def greet_with_console(node: "Node") -> str:
+        open_ones = [each for each in node.listeners if each.protocol is Protocol.PLAINTEXT]
+        bootstrap = str((open_ones or node.listeners)[0].advertised)
+        if open_ones:
+            launch(listen, {"bootstrap.servers": bootstrap})
+        elif quick is not None:
+            launch(listen, spelled(bootstrap, quick.client_security(), "java"))
+        else:
+            why = "every listener wants TLS or a login; run fencepost console with --command-config"
+            return f"{greeting(node)}\nno console: {why}"
+        return greeting(node)
+
+    return greet_with_console
 
 
 def _settings(quick: Quick, bootstrap: str) -> Iterator[str]:

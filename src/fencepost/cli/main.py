@@ -18,11 +18,20 @@ from fencepost.cli.options import parse_assignments
 LOG_LEVELS = ("debug", "info", "warning", "error")
 #: Commands in modules of their own, `fencepost.cli.NAME`, which are imported on use; and their line in `-h`.
 LATE = {
+    "completion": "Print the script that completes commands and names in bash, zsh or fish.",
+    "consume": "Read records: format strings, offsets and times, filters, aborted and open transactions.",
+    "doctor": "Check this machine, and whether a cluster is fit for exactly-once.",
+    "group": "Look at consumer groups with their true lag, move and delete them.",
+    "log": "Look into a broker's files: records, indexes, producers, internal topics.",
+    "produce": "Write records from lines or JSON, also in one transaction.",
+    "topic": "Look at topics, create, change and delete them.",
     "chaos": "Run clients under random faults, then check Kafka's guarantees.",
+    "console": "Open a live page about a cluster: transactions, logs, records, groups, pipelines.",
     "dead-letters": "Look at records that a pipeline could not write, and write them again.",
     "pipeline": "Look at pipelines, move or delete them: last batch, lag, state, reset.",
     "scenarios": "Play failures that must do no harm, and show what happens.",
     "shop": "Turn purchases into invoices and shipments on Spark, exactly once, in one command.",
+    "tx": "Look at transactions, and end those that hold up readers: ls, why, hanging, abort, watch.",
     "verify": "Check the shop's result from outside.",
 }
 
@@ -79,6 +88,18 @@ def main() -> None:
     multiple=True,
     help="A user of SCRAM, or a new password. Repeatable.",
 )
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="Serve Prometheus metrics at http://HOST:PORT/metrics, without a login; 127.0.0.1 unless told otherwise.",
+)
+@click.option(
+    "--console",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value="127.0.0.1:9094",
+    help="Also serve a live page about this broker (fencepost console).  [default: 127.0.0.1:9094]",
+)
 @click.option("--owner", type=int, hidden=True, help="The parent's process id: stop when it is gone.")
 @click.option("--temporary", is_flag=True, hidden=True, help="Remove DIR when the owner is gone.")
 def up(
@@ -90,6 +111,8 @@ def up(
     secure: bool,
     security: str | None,
     added: tuple[str, ...],
+    metrics: str | None,
+    console: str | None,
     owner: int | None,
     temporary: bool,
 ) -> None:
@@ -103,16 +126,19 @@ def up(
       fencepost up                                  temporary data, port 9092
       fencepost up ./data                           keep the data
       fencepost up --port 0                         a free port, for tests
+      fencepost up ./data --metrics 9464            with metrics at http://127.0.0.1:9464/metrics
       fencepost up ./data --secure                  TLS and a login, with all that clients need
+      fencepost up ./data --console                 with a live page on http://127.0.0.1:9094
       fencepost up ./data --set num.partitions=4 --set log.retention.hours=24
       fencepost up ./data --set log.flush.interval.messages=9223372036854775807
                                                     faster; data survives kill -9, but not a power failure
     """
     from fencepost.broker.settings import Settings
-    from fencepost.cli.greeting import greet, greet_secured
+    from fencepost.cli.greeting import greet, greet_secured, with_console
     from fencepost.cli.serve import Owner, serve
     from fencepost.embedded import SETTINGS_VARIABLE
     from fencepost.errors import ConfigError
+    from fencepost.metrics.address import parse_metrics_address
     from fencepost.security.names import Protocol
     from fencepost.security.quick import prepare
 
@@ -122,6 +148,7 @@ def up(
     owned_by = Owner(owner, takes_data_along=temporary) if owner is not None else None
     with _data_directory(directory) as path:
         greeting: Callable[[Any], str] = greet
+        quick = None
         try:
             if secure or security:
                 quick = prepare(path / "security", Protocol.parse(security or "SASL_SSL", "--security"), host)
@@ -129,9 +156,19 @@ def up(
                 users = {quick.user: quick.password, **users}
                 greeting = functools.partial(greet_secured, quick) if secure else greet
             settings = Settings.parse(given)
+            address = None if metrics is None else parse_metrics_address(metrics, "--metrics")
+            if console is not None:
+                greeting = with_console(greeting, console, quick)
         except ConfigError as error:
             raise click.UsageError(str(error)) from None
-        problem = serve(path, settings, host, port, log_level=log_level, owner=owned_by, users=users, greeting=greeting)
+        problem = serve(
+            *(path, settings, host, port),
+            log_level=log_level,
+            owner=owned_by,
+            users=users,
+            metrics=address,
+            greeting=greeting,
+        )
     if problem is not None:
         raise click.ClickException(problem)
 

@@ -54,7 +54,9 @@ def cluster_options(bootstrap: str, default: str | None = None) -> Callable[[Com
             assignments: tuple[str, ...],
             **more: Any,
         ) -> Any:
-            return command(*arguments, cluster=_cluster(bootstrap, command_config, assignments, default), **more)
+            return command(
+                *arguments, cluster=connection_settings(bootstrap, command_config, assignments, default), **more
+            )
 
         return checked
 
@@ -69,7 +71,7 @@ secure_option = click.option(
 )
 
 
-def _cluster(
+def connection_settings(
     bootstrap: str | None, command_config: Path | None, assignments: tuple[str, ...], default: str | None
 ) -> dict[str, str] | None:
     """Kafka's settings of a client, `bootstrap.servers` among them. Those that no client here reads are left out."""

@@ -12,6 +12,7 @@ import click
 
 from fencepost.cli.on_cluster import FAILED, json_option, on_cluster, print_found
 from fencepost.cli.options import EXISTING_DIRECTORY
+from fencepost.cli.tables import visible
 
 UNKNOWN, NOT_SO = 3, 4
 EXIT_CODES = """\b
@@ -45,7 +46,7 @@ _on_a_cluster = on_cluster("The cluster that the pipeline writes to.", _code)
 
 def _show(found: dict[str, Any], as_json: bool, text: Callable[[], list[str]]) -> None:
     for line in [json.dumps(found)] if as_json else text():
-        click.echo(line)
+        click.echo(visible(line))
 
 
 @pipeline.command("ls", epilog=EXIT_CODES)

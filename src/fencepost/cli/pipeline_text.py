@@ -1,10 +1,10 @@
 """What `fencepost pipeline` prints: tables for people, dictionaries for `--json`. Pure."""
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Any
 
-from fencepost.operate.activity import age
+from fencepost.cli.tables import moment, table
+from fencepost.observe.words import age
 from fencepost.operate.delete import Remains
 from fencepost.operate.lag import Lag, PartitionLag
 from fencepost.operate.overview import Description, Overview
@@ -13,31 +13,6 @@ from fencepost.operate.standing import Standing
 from fencepost.operate.steps import Step
 from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.offsets_json import positions_as_dict
-
-NOTHING = "-"
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> list[str]:
-    """Columns two spaces apart; numbers to the right."""
-    cells = [[NOTHING if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in [list(headings), *cells]) for column in range(len(headings))]
-    numeric = [
-        all(row[column].lstrip("<= ").isdecimal() or row[column] == NOTHING for row in cells)
-        for column in range(len(headings))
-    ]
-    return [
-        (indent + "  ".join(
-            cell.rjust(width) if is_number else cell.ljust(width)
-            for cell, width, is_number in zip(row, widths, numeric, strict=True)
-        )).rstrip()
-        for row in [list(headings), *cells]
-    ]  # fmt: skip
-
-
-def moment(time_ms: int | None) -> str | None:
-    """In UTC, as ISO 8601."""
-    return None if not time_ms else datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
-
 
 # -- ls ----------------------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ import uvloop
 from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
 from fencepost.errors import FencepostError
+from fencepost.wire.terms import Address
 
 logger = logging.getLogger("fencepost")
 
@@ -63,6 +64,7 @@ def serve(
     log_level: str,
     owner: Owner | None,
     users: Mapping[str, str],
+    metrics: Address | None,
     greeting: Callable[[Node], str],
 ) -> str | None:
     """Serve until a signal. Returns None after a clean stop, otherwise an error message for the user.
@@ -76,7 +78,7 @@ def serve(
         _log_denials(data_dir / DENIALS_FILE)
     _keep_freed_memory()
     try:
-        uvloop.run(_serve(Node(data_dir, settings, host, port, users=users), owner, greeting))
+        uvloop.run(_serve(Node(data_dir, settings, host, port, users=users, metrics=metrics), owner, greeting))
     except FencepostError as error:
         return str(error)
     except OSError as error:
