@@ -82,7 +82,7 @@ def environment(version: str) -> str:
         return str(python)
     shutil.rmtree(home, ignore_errors=True)
     CACHE.mkdir(exist_ok=True)
-    base = shutil.which(PYTHONS.get(version, "python3")) or sys.executable
+    base = _python_for(version)
     print(f"== making an environment with Spark {version} and {base}: this takes a few minutes, once", flush=True)
     subprocess.run([base, "-m", "venv", home], check=True)
     others = CACHE / f"spark-{version}.lock"
@@ -94,6 +94,13 @@ def environment(version: str) -> str:
     subprocess.run([*pip, f"pyspark[{extras}]=={exact}"], check=True)
     ready.write_text(wanted)
     return str(python)
+
+
+def _python_for(version: str) -> str:
+    """The preferred one if it runs: what is on the path may be a switch to a Python that is not chosen."""
+    found = shutil.which(PYTHONS.get(version, "python3"))
+    runs = found is not None and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
+    return found if found is not None and runs else sys.executable
 
 
 def without_spark(lock: str) -> str:

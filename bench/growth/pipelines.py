@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,16 @@ FILL_BYTES = 64_000_000
 BATCHES = 3
 
 Point = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a point of a curve is beside its batches: `bench.scale` fits its model to these."""
+
+    cores: int
+    record_bytes: int = RECORD_BYTES
+    input_partitions: int = PARTITIONS
+    output_partitions: int = PARTITIONS
 
 
 def measure(server: Server, system: str, points: Sequence[Point], cores: int, master: str = "") -> list[list[Any]]:
@@ -67,14 +78,16 @@ class _Table:
         self.times: dict[str, list[tuple[float, float]]] = {}
         self.rates: dict[str, list[tuple[float, float]]] = {}
 
-    def enter(self, server: Server, system: str, x: int, batches: list[Any], record_bytes: int = RECORD_BYTES) -> None:
+    def enter(self, server: Server, system: str, x: int, batches: list[Any], shape: Shape) -> None:
         label = _label(server, system)
+        record_bytes = shape.record_bytes
         ms = [batch["ms"] for batch in batches]
         rate = median([1000 * batch["rows"] / batch["ms"] for batch in batches])
         self.rows.append([label, f"{x:,}", spread(ms), rate, rate * record_bytes / 1e6])
         self.times.setdefault(label, []).append((x, median(ms)))
         self.rates.setdefault(label, []).append((x, rate * record_bytes / 1e6))
-        self._report.raw.append({"curve": self._name, "system": label, "x": x, "batches": batches})
+        entry = {"curve": self._name, "broker": server.name, "system": system, "x": x, "shape": asdict(shape)}
+        self._report.raw.append({**entry, "batches": batches})
 
     def columns(self, x: str) -> list[str]:
         return ["system", x, "ms a batch", "records/s", "MB/s"]
@@ -97,7 +110,7 @@ def output_partitions(options: argparse.Namespace, report: Report) -> None:
         points = [{"topic": "in", "to": f"out-{n}", "batch": options.batch, "batches": BATCHES} for n in counts]
         for system in options.systems:
             for count, batches in zip(counts, measure(server, system, points, options.cores), strict=True):
-                table.enter(server, system, count, batches)
+                table.enter(server, system, count, batches, Shape(options.cores, output_partitions=count))
     caption = f"Output partitions: batches of {options.batch:,} records of {RECORD_BYTES} bytes"
     axes = Axes("output partitions", "ms a batch", log_y=False)
     add(report, "output-partitions", caption, axes, table.columns("output partitions"), table.rows, table.times)
@@ -114,7 +127,7 @@ def input_partitions(options: argparse.Namespace, report: Report) -> None:
         points = [{"topic": f"in-{n}", "to": "out", "batch": options.batch, "batches": BATCHES} for n in counts]
         for system in options.systems:
             for count, batches in zip(counts, measure(server, system, points, options.cores), strict=True):
-                table.enter(server, system, count, batches)
+                table.enter(server, system, count, batches, Shape(options.cores, input_partitions=count))
     caption = f"Input partitions: batches of {options.batch:,} records of {RECORD_BYTES} bytes"
     axes = Axes("input partitions", "ms a batch", log_y=False)
     add(report, "input-partitions", caption, axes, table.columns("input partitions"), table.rows, table.times)
@@ -133,7 +146,7 @@ def batch_size(options: argparse.Namespace, report: Report) -> None:
         create(server, ["out"], PARTITIONS)
         for system in options.systems:
             for size, batches in zip(sizes, measure(server, system, points, options.cores), strict=True):
-                table.enter(server, system, size, batches)
+                table.enter(server, system, size, batches, Shape(options.cores))
     caption = f"Batch size: records of {RECORD_BYTES} bytes"
     axes = Axes("records in a batch", "ms a batch")
     add(report, "batch-size", caption, axes, table.columns("records in a batch"), table.rows, table.times)
@@ -152,7 +165,7 @@ def record_size(options: argparse.Namespace, report: Report) -> None:
             points.append({"topic": f"in-{size}", "to": "out", "batch": batch, "batches": BATCHES})
         for system in options.systems:
             for size, batches in zip(sizes, measure(server, system, points, options.cores), strict=True):
-                table.enter(server, system, size, batches, size)
+                table.enter(server, system, size, batches, Shape(options.cores, size))
     caption = f"Record size: batches of {options.batch_bytes // 1_000_000} MB"
     axes = Axes("bytes in a record", "MB/s")
     add(report, "record-size", caption, axes, table.columns("bytes in a record"), table.rows, table.rates)
@@ -169,7 +182,7 @@ def executors(options: argparse.Namespace, report: Report) -> None:
         for system in options.systems:
             for count in counts:
                 found = measure(server, system, [point], options.cores, f"local-cluster[{count},1,1024]")
-                table.enter(server, system, count, found[0])
+                table.enter(server, system, count, found[0], Shape(count, RECORD_BYTES, 12, 12))
     caption = f"Executors with one core each: batches of {options.batch:,} records of {RECORD_BYTES} bytes"
     axes = Axes("executors", "ms a batch", log_y=False)
     add(report, "executors", caption, axes, table.columns("executors"), table.rows, table.times)

@@ -20,7 +20,7 @@ def with_section(page: str, name: str, text: str) -> str:
     """The page with `text` as its section `name`."""
     pattern = re.compile(rf"(<!-- bench {re.escape(name)} -->\n).*?(<!-- end {re.escape(name)} -->)", re.DOTALL)
     if not pattern.search(page):
-        raise NoSuchSection(f"docs/benchmarks.md has no section {name!r}: add '<!-- bench {name} -->' and its end")
+        raise NoSuchSection(f"the page has no section {name!r}: add '<!-- bench {name} -->' and its end")
     return pattern.sub(lambda found: f"{found[1]}{text.strip()}\n{found[2]}", page)
 
 
@@ -28,10 +28,12 @@ def image_name(name: str) -> str:
     return f"bench-{name}.svg"
 
 
-def write(sections: Mapping[str, str], images: Mapping[str, str]) -> None:
-    page = PAGE.read_text()
+def write(sections: Mapping[str, str], images: Mapping[str, str], path: Path | None = None) -> None:
+    """Into docs/benchmarks.md, unless it is another page."""
+    path = path or PAGE
+    page = path.read_text()
     for name, text in sections.items():
         page = with_section(page, name, text)
     for name, svg in images.items():
         (IMAGES / image_name(name)).write_text(svg)
-    PAGE.write_text(page)
+    path.write_text(page)
