@@ -16,7 +16,7 @@ KAFKA  := .cache/kafka/lib
 SPARK_KAFKA := .cache/spark-kafka$(CONNECTOR:%=-%)/lib
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test fast lint format check fuzz shop chaos kafka spark-kafka spark-versions queries query-fuzz compat bench lock clean
+.PHONY: help setup test fast lint format check fuzz shop chaos kafka spark-kafka spark-versions queries query-fuzz console-types browser compat bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,7 @@ $(LOCKED): requirements-dev.lock
 
 $(READY): $(LOCKED) pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m fencepost.client.compiling
 	@touch $@
 
 shop: setup ## turn purchases into invoices and shipments on Spark, exactly once, and verify the result (ARGS="--purchases N …")
@@ -94,6 +95,13 @@ query-fuzz: setup ## random queries, killed at random, compared with the same qu
 spark-versions: setup ## the tests of the Spark half on Spark 4.0, 4.1 and 4.2, each in an environment of its own (SPARK="4.0 4.1")
 	$(BIN)/python -m tools.spark_versions $(SPARK) $(if $(ARGS),-- $(ARGS),-- -n $(JOBS))
 
+console-types: ## check the types of the console's scripts with TypeScript (npm)
+	npx --yes --package typescript@5.9 tsc --project tools/console
+
+browser: setup ## the console in Chromium (apt-get install chromium), every view; then its screenshots for the docs
+	$(BIN)/python -m pytest tests/console --thorough $(ARGS)
+	$(BIN)/python -m tools.screenshots
+
 compat: setup kafka spark-kafka ## Apache Kafka's own tools and Kafka Streams against the broker (Java 17, Maven)
 	$(BIN)/python -m pytest tests/compat -m compat $(ARGS)
 
@@ -108,6 +116,17 @@ bench: setup kafka spark-kafka ## compare with Apache Kafka: speed, CPU, memory 
 	$(BIN)/python -m bench.state $(ARGS)
 	$(BIN)/python -m bench.growth $(ARGS)
 
+SITE := build/docs-venv
+
+docs: $(SITE)/.ready ## build the documentation as a site in build/site
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+$(SITE)/.ready: requirements-docs.lock
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
 UV := $(or $(shell command -v uv),$(wildcard $(BIN)/uv),uv)
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -115,7 +134,8 @@ COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generat
 lock: ## write the lock files again (needs uv; UPGRADE=1 takes newer versions)
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml tools/build-requirements.in --extra dev --unsafe-package fencepost -o requirements-dev.lock
-	@! grep -nE '(https?|file)://|^--(index|extra-index|find-links)' requirements.lock requirements-dev.lock
+	$(COMPILE) tools/docs-requirements.in -o requirements-docs.lock
+	@! grep -nE '(https?|file)://|^--(index|extra-index|find-links)' requirements.lock requirements-dev.lock requirements-docs.lock
 
 clean: ## remove everything generated, except the fetched jars
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -25,6 +25,9 @@ from fencepost.lab.kit.kafka import AUTHORIZER
 from fencepost.lab.kit.servers import SHORT_CYCLES, Elsewhere, Ours, Server
 from fencepost.security.names import PROTOCOLS, Protocol
 from tests import logins
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytest.register_assert_rewrite("tests.clients")
 
@@ -51,6 +54,9 @@ CREATE_PARTITIONS = 37
 #: For a test in these directories: on a busy machine Spark takes its time.
 TIMEOUTS_S = {"spark": 600, "shop": 600}
 
+#: What the documentation calls ${env:KAFKA_PASSWORD}. Spark's processes get their environment when it starts.
+KAFKA_PASSWORD = "the password of alice"
+
 #: The fixture `topic`.
 MakeTopic = Callable[..., str]
 
@@ -71,6 +77,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         timeout_s = TIMEOUTS_S.get(item.path.relative_to(ROOT / "tests").parts[0])
         if timeout_s is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(timeout_s))
+
+
+@pytest.fixture(scope="session")
+def quick_start() -> None:
+    """For tests that start Spark (`quick_spark`)."""
+    from tests import quick_spark
+
+    quick_spark.hasten()
+    os.environ["KAFKA_PASSWORD"] = KAFKA_PASSWORD
+
+
+@pytest.fixture(scope="session")
+def spark(quick_start: None, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """One Spark for all tests of a process: it takes seconds to start, and a process can have only one."""
+    from tests import quick_spark
+
+    started = quick_spark.start("tests", tmp_path_factory.mktemp("spark"))
+    yield started
+    started.stop()
 
 
 @pytest.fixture(scope="session")

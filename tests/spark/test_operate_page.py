@@ -1,12 +1,9 @@
 """The page on running pipelines: every command on it runs, in the page's order, on one pipeline; and it prints that."""
 
 import json
-import re
-import shlex
 import shutil
-import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -24,9 +21,8 @@ from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.naming import transactional_id_of
 from fencepost.wire.records import Record, encode_batch
 from fencepost.wire.terms import TopicPartition
-from tests.commands import fencepost
 from tests.conftest import ROOT
-from tests.pages import blocks
+from tests.pages import Reader, blocks
 from tests.spark.state.test_stateful_step import Till
 
 PAGE = ROOT / "docs" / "operate.md"
@@ -34,41 +30,9 @@ OUTPUT = TopicPartition("customers", 0)
 DAY_MS = 86_400_000
 
 
-def pattern_of(expected: str) -> str:
-    """Columns may be wider; `…` stands for anything, in one line or, alone, in several."""
-    lines = [re.sub(r"\s+", " ", line.strip()) for line in expected.strip("\n").split("\n")]
-    return "\n".join("(.|\n)*" if line == "…" else re.escape(line).replace("…", ".*") + " ?" for line in lines)
-
-
-class Reader:
-    """Somebody who types what is on the page."""
-
-    def __init__(self, places: Mapping[str, object]) -> None:
-        self.places = dict(places)
-        self.read: list[str] = []
-
-    def shown(self, name: str) -> None:
-        """Run the block of this name and compare."""
-        self.read.append(name)
-        (found,) = [each for each in blocks(PAGE) if each.name == name]
-        for part in re.split(r"^\$ ", found.text, flags=re.MULTILINE)[1:]:
-            command, _, expected = part.partition("\n")
-            printed = self._run(command, is_error=expected.startswith("Error:") or "checkpoint: refuse:" in expected)
-            shown = "\n".join(re.sub(r"\s+", " ", line.strip()) for line in printed.strip("\n").split("\n"))
-            assert re.fullmatch(pattern_of(expected), shown), (
-                f"$ {command}\n{printed}\n--- the page says ---\n{expected}"
-            )
-
-    def _run(self, command: str, *, is_error: bool) -> str:
-        words = shlex.split(command)
-        for written, meant in self.places.items():
-            words = [word.replace(written, str(meant)) for word in words]
-        if words[0] == "fencepost":
-            done = fencepost(*words[1:])
-        else:
-            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
-        assert bool(done.returncode) is is_error, f"$ {command}\n{done.stdout}{done.stderr}"
-        return done.stderr + done.stdout
+class OfPipelines(Reader):
+    def is_error(self, expected: str) -> bool:
+        return super().is_error(expected) or "checkpoint: refuse:" in expected
 
 
 def bought(bootstrap: str, users: str, *, days_ago: int = 0) -> None:
@@ -107,14 +71,15 @@ def test_every_block_has_a_name() -> None:
 def test_the_page_from_top_to_bottom(spark: SparkSession, start_broker: Callable[..., Ours], tmp_path: Path) -> None:
     broker = start_broker()
     bootstrap, names = broker.bootstrap, iter(["purchases", "customers"])
-    reader = Reader(
+    reader = OfPipelines(
+        PAGE,
         {
             "kafka.example.org:9092": bootstrap,
             "/data": tmp_path,
             "/new": tmp_path / "new",
             "/var/lib/fencepost": broker.directory,
             "/backup": tmp_path / "backup",
-        }
+        },
     )
     for directory in ("new", "backup"):
         (tmp_path / directory).mkdir()
@@ -151,4 +116,4 @@ def test_the_page_from_top_to_bottom(spark: SparkSession, start_broker: Callable
         reader.shown("restored")
         reader.shown("restore")
         reader.shown("delete")
-    assert sorted(reader.read) == sorted(str(each.name) for each in blocks(PAGE)), "a block is not run"
+    reader.check_all_is_read()

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from pyspark.sql import SparkSession
 
 import fencepost
+from tests.conftest import KAFKA_PASSWORD
 from tests.pages import block
-from tests.spark.conftest import KAFKA_PASSWORD
 
 
 def test_tls_and_scram(spark: SparkSession) -> None:
