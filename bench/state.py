@@ -70,7 +70,7 @@ def main() -> None:
     parser = shared.parser(__doc__)
     races.add_options(parser, TOTALS)
     parser.add_argument("--parts", nargs="+", choices=["rates", "rebuild"], default=["rates", "rebuild"])
-    parser.add_argument("--records", type=int, default=1_800_000)
+    parser.add_argument("--records", type=int, default=4_500_000)
     parser.add_argument("--batch", type=int, default=100_000, help="records in a micro-batch")
     parser.add_argument("--keys", type=int, default=43_000)
     parser.add_argument("--rebuilt-keys", type=int, default=1_000_000)

@@ -1,5 +1,6 @@
 """What processes cost, as the kernel counts it: CPU seconds of all threads and children, resident memory."""
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping
@@ -45,8 +46,13 @@ class Stat:
 
     @classmethod
     def of(cls, pid: int) -> "Stat | None":
+        return cls.read(Path(f"/proc/{pid}/stat"))
+
+    @classmethod
+    def read(cls, path: Path) -> "Stat | None":
+        """None if the process or thread has ended."""
         try:
-            return cls.parse(Path(f"/proc/{pid}/stat").read_text())
+            return cls.parse(path.read_text())
         except (FileNotFoundError, ProcessLookupError):
             return None
 
@@ -101,6 +107,37 @@ class CpuAccount:
         for owner, pids in self._found.items():
             found |= cpu_by_kind(owner, [stat for stat in map(Stat.of, pids) if stat is not None])
         return found
+
+
+class CompilerAccount:
+    """CPU seconds of the threads that compile, in the JVMs below `root`: how warm a JVM is. Ended threads are kept."""
+
+    FIND_EVERY_S = 0.5
+    #: The kernel cuts names of threads: `C2 CompilerThread0`.
+    NAMES = ("C1 Compiler", "C2 Compiler")
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._threads: dict[Path, bool] = {}  #: whether they compile
+        self._used: dict[Path, float] = {}
+        self._found_s = float("-inf")
+
+    def look(self) -> float:
+        now_s = time.monotonic()
+        if now_s - self._found_s >= self.FIND_EVERY_S:
+            self._found_s = now_s
+            for pid in tree(self._root):
+                self._find(Path(f"/proc/{pid}"))
+        for thread, compiles in self._threads.items():
+            if compiles and (stat := Stat.read(thread / "stat")) is not None:
+                self._used[thread] = (stat.user + stat.system) / TICKS_PER_SECOND
+        return sum(self._used.values())
+
+    def _find(self, process: Path) -> None:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for thread in (process / "task").iterdir():
+                if thread not in self._threads:
+                    self._threads[thread] = (thread / "comm").read_text().startswith(self.NAMES)
 
 
 class Totals:

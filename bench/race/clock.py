@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from bench.harness.brokers import Server
-from bench.harness.process import CpuAccount, busy_cpu_s
+from bench.harness.process import CompilerAccount, CpuAccount, busy_cpu_s
 from fencepost.client.cluster import Cluster
 from fencepost.client.offsets import latest, partitions_of
 from fencepost.wire.terms import TopicPartition
@@ -30,6 +30,7 @@ class Sample:
     ends: Mapping[TopicPartition, int]  #: last stable offsets
     cpu_s: Mapping[str, float]  #: since each process began, by kind
     machine_s: float  #: CPU seconds of everybody
+    compilers_s: float = 0.0  #: of `cpu_s`: what the compilers of the client's JVM used
 
 
 class Clock:
@@ -39,6 +40,7 @@ class Clock:
         self._server = server
         self._topics = topics
         self._cpu = CpuAccount(roots)
+        self._compilers = CompilerAccount(roots["client"])
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="clock")
         self._failure: Exception | None = None
@@ -89,6 +91,7 @@ class Clock:
                 places = partitions_of(cluster, self._topics)
                 while not self._stopping.wait(EVERY_S):
                     ends = latest(cluster, places)
-                    self.samples.append(Sample(time.monotonic(), ends, self._cpu.look(), busy_cpu_s()))
+                    used = self._cpu.look()
+                    self.samples.append(Sample(time.monotonic(), ends, used, busy_cpu_s(), self._compilers.look()))
         except Exception as error:  # for the thread that waits
             self._failure = error

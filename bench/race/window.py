@@ -2,7 +2,8 @@
 
 The clock starts at the first sample by which the warm-up's share is visible, and stops at the first by which all is. A
 system that commits in batches is measured from one commit to another, so it gains and loses nothing by their size. CPU
-is counted over the same samples. `drift` is the rate of the second half to that of the first: near 1 if all was warm.
+is counted over the same samples. Whether all was warm is told by `drift`, the rate of the second half to that of the
+first, and by what the compilers used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ class Window:
     cpu_s: Mapping[str, float]
     drift: float | None
     others_cores: float  #: what everybody else on the machine kept busy, the clock included
+    compilers_s: float  #: of `cpu_s`: what the compilers of the client's JVM used
 
     @property
     def rate(self) -> float:
@@ -30,6 +32,10 @@ class Window:
 
     def cpu_s_per_million(self, kind: str) -> float:
         return self.cpu_s.get(kind, 0.0) / self.records * 1e6
+
+    @property
+    def compilers_s_per_million(self) -> float:
+        return self.compilers_s / self.records * 1e6
 
     @property
     def all_cpu_s_per_million(self) -> float:
@@ -57,7 +63,8 @@ def window(
     seconds = end.time_s - begin.time_s
     others_s = end.machine_s - begin.machine_s - sum(cpu_s.values())
     drift = _drift(samples, done, first, last)
-    return Window(done[last] - done[first], seconds, cpu_s, drift, max(0.0, others_s / seconds))
+    compilers_s = end.compilers_s - begin.compilers_s
+    return Window(done[last] - done[first], seconds, cpu_s, drift, max(0.0, others_s / seconds), compilers_s)
 
 
 def _first(done: Sequence[float], least: float) -> int | None:

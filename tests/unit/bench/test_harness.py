@@ -12,7 +12,7 @@ import pytest
 from bench.growth.__main__ import CURVES, FAMILIES, QUICK, chosen
 from bench.growth.show import exponent
 from bench.harness import chart, page
-from bench.harness.process import TICKS_PER_SECOND, CpuAccount, Stat, Totals, cpu_by_kind
+from bench.harness.process import TICKS_PER_SECOND, CompilerAccount, CpuAccount, Stat, Totals, cpu_by_kind
 from bench.harness.report import Report, middle, spread
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,6 +62,41 @@ def test_a_process_that_works_is_seen_to_work():
             process.kill()
         process.wait()
         assert account.look()["Python"] >= at_last  # it has ended, and is not forgotten
+
+
+#: A thread with the name of a compiler works, and ends; then another one without such a name works.
+COMPILER = """
+import threading, time
+from pathlib import Path
+
+def work(name):
+    Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name)
+    print(name, flush=True)
+    input()
+    began = time.thread_time()
+    while time.thread_time() < began + 0.1: pass
+    print("done", flush=True)
+    input()
+
+for name in ("C2 CompilerThre", "Executor task l"):
+    each = threading.Thread(target=work, args=(name,))
+    each.start(); each.join()
+"""
+
+
+def test_compilers_are_known_by_their_threads_and_not_forgotten_when_these_end():
+    with subprocess.Popen([sys.executable, "-c", COMPILER], stdin=-1, stdout=-1, text=True, bufsize=1) as process:
+        account, seen = CompilerAccount(process.pid), []
+        account.FIND_EVERY_S = 0.0
+        for _ in range(2):
+            for _ in ("its name", "done"):
+                process.stdout.readline()
+                seen.append(account.look())
+                process.stdin.write("\n")
+        process.stdin.close()
+    assert seen[0] < 0.05
+    assert seen[1] >= 0.09
+    assert seen[3] == seen[2] == seen[1]
 
 
 def test_a_line_chart_is_well_formed_and_has_a_point_for_each_number():

@@ -192,9 +192,8 @@ def table(topic, offsets, keys=None):
 
 
 def sample(time_s, invoices, shipments=0, cpu_s=None):
-    return Sample(
-        time_s, {WHERE: invoices, OTHER: shipments}, cpu_s or {"JVM": time_s, "broker": time_s / 2}, 3 * time_s
-    )
+    ends = {WHERE: invoices, OTHER: shipments}
+    return Sample(time_s, ends, cpu_s or {"JVM": time_s, "broker": time_s / 2}, 3 * time_s, time_s / 4)
 
 
 def test_markers_of_transactions_are_not_counted():
@@ -223,6 +222,7 @@ def test_the_rate_is_from_the_end_of_the_warm_up_to_the_last_record():
     assert found.cpu_s == {"JVM": 5, "broker": 2.5}
     assert found.cpu_s_per_million("broker") == pytest.approx(2.5 / 30 * 1e6)
     assert found.others_cores == pytest.approx((15 - 7.5) / 5)
+    assert found.compilers_s_per_million == pytest.approx(5 / 4 / 30 * 1e6)
     assert found.drift == pytest.approx((15 / 4) / (15 / 1))
 
 
