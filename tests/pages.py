@@ -1,7 +1,8 @@
 """The blocks of a page of documentation, so that tests can run them.
 
 A block that runs has a name in a comment in front of it: `<!-- runs: scram -->`. The test that runs it asks for it as
-`block("scram")`, or lets a `Reader` type its commands and compare what they print.
+`block("scram")`, or lets a `Reader` type its commands and compare what they print. One that no test can run says why:
+`<!-- not run: takes hours -->`. tests/docs/test_blocks.py finds a block that says neither.
 """
 
 import re
@@ -17,7 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SECURITY = ROOT / "docs" / "security.md"
 
 _FENCE = re.compile(
-    r"(?:<!-- runs: (?P<name>[\w-]+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:<!-- (?:runs: (?P<name>[\w-]+)|not run: (?P<reason>[^\n]+)) -->\n)?"
+    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -25,6 +28,7 @@ class Block(NamedTuple):
     name: str | None
     language: str
     text: str
+    reason: str | None = None  #: why no test runs it
 
     def filled(self, places: Mapping[str, object]) -> str:
         """With what a reader would put in: every key of `places` stands in the block."""
@@ -36,12 +40,17 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path = SECURITY) -> list[Block]:
-    return [Block(*found.group("name", "language", "text")) for found in _FENCE.finditer(page.read_text())]
+    return [Block(*found.group("name", "language", "text", "reason")) for found in _FENCE.finditer(page.read_text())]
 
 
-def block(name: str) -> Block:
-    """Of the page on security."""
-    (found,) = [each for each in blocks() if each.name == name]
+def block(name: str, page: Path = SECURITY) -> Block:
+    (found,) = [each for each in blocks(page) if each.name == name]
+    return found
+
+
+def starting(beginning: str, page: Path) -> Block:
+    """The block that begins with this, of a page whose blocks have no names: README shows everything it has."""
+    (found,) = [each for each in blocks(page) if each.text.startswith(beginning)]
     return found
 
 
@@ -62,8 +71,7 @@ class Reader:
     def shown(self, name: str) -> None:
         """Run the block of this name and compare."""
         self.read.append(name)
-        (found,) = [each for each in blocks(self.page) if each.name == name]
-        for part in re.split(r"^\$ ", found.text, flags=re.MULTILINE)[1:]:
+        for part in re.split(r"^\$ ", block(name, self.page).text, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
             printed = self._run(command, is_error=self.is_error(expected))
             shown = "\n".join(re.sub(r"\s+", " ", line.strip()) for line in printed.strip("\n").split("\n"))

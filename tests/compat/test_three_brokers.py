@@ -2,7 +2,10 @@
 
 import json
 import logging
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +16,15 @@ from pyspark.sql import SparkSession
 from bench.harness import java
 from fencepost.client import Cluster
 from fencepost.client.replication import NO_MODELS, Models
+from fencepost.lab.kit.java import QUICK
 from fencepost.lab.kit.kafka import KafkaCluster
 from fencepost.spark import ledger
 from fencepost.spark.sink.steps import BatchStep
 from fencepost.spark.state import changelog
 from tests import quick_spark
-from tests.compat.tools import Tool
-from tests.conftest import wait_until
+from tests.compat.tools import MAIN, Tool
+from tests.conftest import ROOT, wait_until
+from tests.pages import block
 from tests.spark.numbers_job import Plan
 from tests.spark.scene import SMALL_RECORD_BATCHES, Scene
 from tests.spark.sink.inprocess import Gate, InProcess, looking
@@ -78,14 +83,36 @@ def test_our_topics_are_as_safe_as_the_topics_that_a_query_reads(
     wait_until(lambda: replication(tool, "other.totals.changelog")[0] == 3, "it has three replicas", 120)
 
 
+def without_ledger(tool: Tool) -> None:
+    """As before any pipeline."""
+    if ledger.TOPIC in tool("topics", "--list").split():
+        tool("topics", "--delete", "--topic", ledger.TOPIC)
+        wait_until(lambda: ledger.TOPIC not in tool("topics", "--list").split(), "the ledger is gone", 60)
+
+
+def test_the_commands_of_the_page_give_the_ledger_two_more_replicas(three: KafkaCluster, tmp_path: Path) -> None:
+    tool = Tool(three.bootstrap)
+    without_ledger(tool)
+    tool("topics", "--create", "--topic", ledger.TOPIC, "--partitions", "8", "--replication-factor", "1")
+    for name in ("reassign-partitions", "configs"):  # as in the bin of Kafka's distribution
+        script = tmp_path / f"kafka-{name}"
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(java.kafka().command(MAIN[name], options=QUICK))} "$@"\n')
+        script.chmod(0o755)
+    commands = block("ledger", ROOT / "docs" / "spark.md").filled({"kafka.example.org:9093": three.bootstrap})
+    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh", "-e", "-c", commands], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_until(lambda: replication(tool, ledger.TOPIC) == (3, 2), "it is replicated", 120)
+
+
 def test_a_leader_that_dies_during_a_batch_is_replaced_and_the_batch_written_once(
     three: KafkaCluster, tmp_path: Path
 ) -> None:
     """The ledger, which this query creates, has replicas elsewhere, too."""
     tool = Tool(three.bootstrap)
-    if ledger.TOPIC in tool("topics", "--list").split():  # of the test before
-        tool("topics", "--delete", "--topic", ledger.TOPIC)
-        wait_until(lambda: ledger.TOPIC not in tool("topics", "--list").split(), "the ledger is gone", 60)
+    without_ledger(tool)
     for name in ("numbers", "left", "right"):
         create(three, name, {"min.insync.replicas": "2"})
     options = {**SMALL_RECORD_BATCHES, "smallBatchRecords": "0"}

@@ -1,6 +1,8 @@
 """`fencepost verify` against topics that were filled by hand."""
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOPICS
 from fencepost.shop.expected import expected_invoice, expected_shipment, parse_purchase
 from fencepost.shop.purchases import purchase_rows
 from tests.commands import fencepost
+from tests.conftest import ROOT
+from tests.pages import block, pattern_of
 
 COUNT = 50
 
@@ -78,6 +82,14 @@ def test_what_is_right_is_called_right(bootstrap: str, by_hand: ByHand):
     said = fencepost("verify", "--bootstrap", bootstrap)
     assert said.returncode == 0
     assert "right: every purchase has exactly one invoice and one shipment" in said.stdout
+
+
+def test_it_prints_what_the_page_on_the_shop_shows(bootstrap: str, by_hand: ByHand):
+    by_hand.process(range(COUNT), range(COUNT), COUNT)
+    typed, *expected = block("verify", ROOT / "docs" / "shop.md").text.replace("200,000", str(COUNT)).splitlines()
+    words = [bootstrap if word == "localhost:9092" else word for word in shlex.split(typed.removeprefix("$ "))]
+    said = fencepost(*words[1:])
+    assert re.fullmatch(pattern_of("\n".join(expected)), said.stdout.strip()), said.stdout
 
 
 def test_transactions_that_were_not_committed_count_for_nothing(bootstrap: str, by_hand: ByHand):

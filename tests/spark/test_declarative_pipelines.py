@@ -16,8 +16,8 @@ from fencepost.spark.home import spark_home
 from fencepost.spark.java import java_home
 from tests import logins
 from tests.conftest import ROOT, unique, wait_until
+from tests.pages import block
 from tests.spark.checker import read_committed
-from tests.spark.test_first_steps import first_snippet
 
 TIMEOUT_S = 300
 #: What `pyspark[pipelines]` installs, beside PySpark 4.1 or later.
@@ -51,7 +51,7 @@ class Project:
         self.home, self.bootstrap, self.purchases, self.invoices = home, bootstrap, purchases, invoices
         self.pipeline = unique("pipeline")
         self.written = 0
-        program = first_snippet("docs/spark.md", "## Declarative pipelines")
+        program = block("declarative", ROOT / "docs" / "spark.md").text
         for old, new in {
             "localhost:9092": bootstrap,
             '"shop"': f'"{self.pipeline}"',

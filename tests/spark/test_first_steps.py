@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.pages import block, starting
 
+README, SPARK = ROOT / "README.md", ROOT / "docs" / "spark.md"
 TIMEOUT_S = 220
 #: What an activated environment, or another test's session, would have set.
 LEFT_OUT = re.compile(r"PYSPARK_.*|SPARK_HOME|JAVA_HOME|PYTHONPATH|VIRTUAL_ENV")
@@ -43,36 +45,28 @@ def run(program: str, directory: Path, bare: Path, **more: str) -> "subprocess.C
     )
 
 
-def first_snippet(document: str, heading: str) -> str:
-    """The first Python under a heading."""
-    text = (ROOT / document).read_text()
-    found = re.search(r"```python\n(.*?)```", text[text.index(f"\n{heading}\n") :], re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
 def test_the_first_snippet_of_the_readme_runs(tmp_path: Path, bare: Path) -> None:
-    ran = run(first_snippet("README.md", "## On Spark"), tmp_path, bare)
+    ran = run(starting("import tempfile", README).text, tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert re.search(r"invoices *\|\{\"purchaseId\":1,\"userId\":7,\"totalPrice\":20\.0\}", ran.stdout)
     assert re.search(r"shipments *\|\{\"purchaseId\":1,\"userFullName\":\"Ada\",\"quantity\":2\}", ran.stdout)
 
 
 def test_the_first_snippet_of_the_page_on_spark_runs(tmp_path: Path, bare: Path) -> None:
-    ran = run(first_snippet("docs/spark.md", "## A first pipeline"), tmp_path, bare)
+    ran = run(block("first", SPARK).text, tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert "SinkProgress(pipeline='shop'" in ran.stdout
     assert "records=1000" in ran.stdout
 
 
 def test_the_example_of_the_standard_writer_api_runs(tmp_path: Path, bare: Path) -> None:
-    ran = run(first_snippet("docs/spark.md", "## The standard writer API"), tmp_path, bare)
+    ran = run(block("writer-api", SPARK).text, tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert ran.stdout.splitlines()[-1] == "1000"
 
 
 def test_the_example_of_dead_letters_runs(tmp_path: Path, bare: Path) -> None:
-    ran = run(first_snippet("docs/spark.md", "## Dead letters"), tmp_path, bare)
+    ran = run(block("dead-letters", SPARK).text, tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert "{'invoices': 1} {'query': 2}" in ran.stdout
 

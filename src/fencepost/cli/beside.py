@@ -14,17 +14,17 @@ from collections.abc import Mapping
 
 from fencepost.child import environment
 
-CLUSTER_VARIABLE = "FENCEPOST_CONSOLE_CLUSTER"
+CLUSTER_VARIABLE, METRICS_VARIABLE = "FENCEPOST_CONSOLE_CLUSTER", "FENCEPOST_CONSOLE_METRICS"
 STDIN = 0
 
 
-def launch(listen: str, cluster: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+def launch(listen: str, cluster: Mapping[str, str], metrics_url: str | None) -> "subprocess.Popen[bytes]":
     """It says where it is on our standard output, as soon as the page can be opened."""
     command = [sys.executable, "-m", "fencepost.cli.main", "console", "--listen", listen, "--beside-a-broker"]
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
-        env=environment({CLUSTER_VARIABLE: json.dumps(dict(cluster))}),
+        env=environment({CLUSTER_VARIABLE: json.dumps(dict(cluster)), METRICS_VARIABLE: metrics_url or ""}),
         start_new_session=True,  # Ctrl-C goes to the broker, which ends it
     )
 
@@ -33,6 +33,11 @@ def cluster_of_broker() -> dict[str, str]:
     """What `launch` was told, for the console's process."""
     found = json.loads(os.environ.pop(CLUSTER_VARIABLE, "{}"))
     return {str(name): str(value) for name, value in found.items()}
+
+
+def metrics_of_broker() -> str | None:
+    """Where the broker serves its own, if it does."""
+    return os.environ.pop(METRICS_VARIABLE, "") or None
 
 
 def end_with_broker() -> None:

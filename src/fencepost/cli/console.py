@@ -56,16 +56,17 @@ def console(
     from fencepost.console.server import Options, parse_listen, serve, with_token
     from fencepost.errors import ConfigError, FencepostError
 
+    metrics_url = None
     if beside_a_broker:
-        from fencepost.cli.beside import cluster_of_broker, end_with_broker
+        from fencepost.cli.beside import cluster_of_broker, end_with_broker, metrics_of_broker
 
-        cluster = cluster_of_broker()
+        cluster, metrics_url = cluster_of_broker(), metrics_of_broker()
         end_with_broker()
     try:
         where = parse_listen(listen, "--listen")
         given = read_token(token_file)
         changes = Changes.ALLOWED if allow_changes else Changes.REFUSED
-        options = with_token(Options(cluster, where, given, changes, names))
+        options = with_token(Options(cluster, where, given, changes, names, metrics_url))
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
 

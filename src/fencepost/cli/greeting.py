@@ -42,10 +42,11 @@ def with_console(greeting: "Callable[[Node], str]", listen: str, quick: Quick | 
     def greet_with_console(node: "Node") -> str:
         open_ones = [each for each in node.listeners if each.protocol is Protocol.PLAINTEXT]
         bootstrap = str((open_ones or node.listeners)[0].advertised)
+        metrics_url = None if node.metrics is None else node.metrics.url
         if open_ones:
-            launch(listen, {"bootstrap.servers": bootstrap})
+            launch(listen, {"bootstrap.servers": bootstrap}, metrics_url)
         elif quick is not None:
-            launch(listen, spelled(bootstrap, quick.client_security(), "java"))
+            launch(listen, spelled(bootstrap, quick.client_security(), "java"), metrics_url)
         else:
             why = "every listener wants TLS or a login; run fencepost console with --command-config"
             return f"{greeting(node)}\nno console: {why}"

@@ -24,7 +24,7 @@ from fencepost.console.access import COOKIE, Changes, Gate, Rules, Sessions, ref
 from fencepost.console.answers import Parameters, Wrong
 from fencepost.console.board import HEALTH, Board, Watcher, now_ms
 from fencepost.console.clusters import ANSWER_S_MAX, CHANGE_S_MAX, Pool
-from fencepost.console.metrics import exposition
+from fencepost.console.metrics import exposition, of_broker
 from fencepost.console.sampling import Sampler
 from fencepost.errors import (
     AbortRefused,
@@ -57,9 +57,10 @@ Question = Callable[[Cluster, Parameters], shapes.Json]
 class Console:
     """Everything behind the addresses, for one cluster."""
 
-    def __init__(self, settings: ClientSettings, rules: Rules) -> None:
+    def __init__(self, settings: ClientSettings, rules: Rules, metrics_url: str | None = None) -> None:
         self.settings = settings
         self.rules = rules
+        self.metrics_url = metrics_url  #: of the broker beside it
         self.sessions = Sessions(rules.token)
         self.board = Board()
         self.sampler = Sampler(settings, self.board)
@@ -146,7 +147,8 @@ class Console:
         )
 
     async def metrics(self, _: Request) -> Response:
-        return Response(exposition(self.board), media_type=CONTENT_TYPE)
+        theirs = await asyncio.to_thread(of_broker, self.metrics_url)
+        return Response(exposition(self.board) + theirs, media_type=CONTENT_TYPE)
 
     # -- live --------------------------------------------------------------------------------------------------------
 

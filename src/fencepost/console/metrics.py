@@ -1,13 +1,31 @@
 """What the console knows of the cluster, for Prometheus: of any Kafka, without an exporter of its own.
 
-Labels are bounded: only partitions that are held, and at most `GROUPS_MAX` groups, those with the most lag.
+Labels are bounded: the partitions that hold most, and at most `GROUPS_MAX` groups, those with the most lag. Beside a
+broker of ours, what that one serves follows; no name is in both.
 """
+
+import urllib.request
 
 from fencepost.console.board import Board, now_ms
 from fencepost.metrics.text import Exposition
 
 GROUPS_MAX = 200
 PREFIX = "fencepost_console"
+BROKER_S_MAX = 5.0
+
+#: It is on this machine: no proxy.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def of_broker(url: str | None) -> str:
+    """What the broker beside the console serves; nothing if there is none, or it does not answer."""
+    if url is None:
+        return ""
+    try:
+        with _opener.open(url, timeout=BROKER_S_MAX) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
 
 
 def exposition(board: Board) -> str:

@@ -5,7 +5,7 @@ import contextlib
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 
 import uvicorn
@@ -28,6 +28,7 @@ class Options:
     token: str | None = field(default=None, repr=False)
     changes: Changes = Changes.REFUSED
     names: tuple[str, ...] = ()  #: more hosts under which it is asked
+    metrics_url: str | None = None  #: of the broker beside it
 
 
 def parse_listen(text: str, option: str) -> Address:
@@ -43,7 +44,7 @@ def with_token(options: Options) -> Options:
     """Beyond this machine there must be a token: one is made if none was given."""
     if options.token is not None or is_loopback(options.listen.host):
         return options
-    return Options(options.cluster, options.listen, secrets.token_urlsafe(18), options.changes, options.names)
+    return replace(options, token=secrets.token_urlsafe(18))
 
 
 def serve(options: Options, started: Callable[[str], None]) -> None:
@@ -51,7 +52,8 @@ def serve(options: Options, started: Callable[[str], None]) -> None:
     with _listening(options.listen) as listener:
         host, port = listener.getsockname()[:2]
         names = {options.listen.host, socket.gethostname(), *options.names} - set(EVERYWHERE)
-        console = Console(patient_settings(options.cluster), Rules.make(names, options.token, options.changes))
+        rules = Rules.make(names, options.token, options.changes)
+        console = Console(patient_settings(options.cluster), rules, options.metrics_url)
         config = uvicorn.Config(
             console.app(),
             access_log=False,

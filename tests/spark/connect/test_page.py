@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from fencepost.child import Child
 from fencepost.lab.kit.servers import Ours
 from tests.conftest import wait_until
-from tests.pages import ROOT, blocks
+from tests.pages import ROOT, block
 from tests.spark.checker import read_committed
 from tests.spark.connect.server import ConnectServer
-from tests.spark.test_first_steps import bare, first_snippet, run
+from tests.spark.test_first_steps import bare, run
 
 __all__ = ["bare"]  # a fixture
 
@@ -31,14 +31,13 @@ class Reader:
 
     def __init__(self, bootstrap: str, server: ConnectServer, home: Path) -> None:
         self.bootstrap, self.home = bootstrap, home
-        (program,) = [each for each in blocks(PAGE) if each.name == "connect"]
         places = {
             "sc://spark.example:15002": server.url,
             "kafka.example:9092": bootstrap,
             "/data/checkpoint": home / "checkpoint",
         }
         self.script = home / "program.py"
-        self.script.write_text(program.filled(places))
+        self.script.write_text(block("connect", PAGE).filled(places))
         self.bought = 0
 
     def buy(self) -> None:
@@ -90,7 +89,7 @@ def test_the_program_is_killed_twice_and_is_exact(
 
 
 def test_the_first_pipeline_runs_in_local_mode(tmp_path: Path, bare: Path) -> None:
-    program = first_snippet("docs/spark.md", "## A first pipeline")
+    program = block("first", PAGE).text
     assert '.appName("shop")' in program
     ran = run(program.replace('.appName("shop")', '.remote("local[2]")'), tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]

@@ -19,12 +19,12 @@ from fencepost.spark.source.committing import OffsetCommitter
 from fencepost.spark.source.read_options import ReadKind
 from fencepost.wire import terms
 from tests import logins
-from tests.conftest import unique, wait_until
+from tests.conftest import ROOT, unique, wait_until
 from tests.logins import of
+from tests.pages import block
 from tests.spark.checker import ends_of
 from tests.spark.numbers_job import EVERYTHING
 from tests.spark.source.support import abort, commit, load, options
-from tests.spark.test_first_steps import first_snippet
 
 TIMEOUT_S = 120
 
@@ -69,7 +69,7 @@ def test_the_example_of_the_page_on_the_source_runs(
     if of(bootstrap) != PLAINTEXT:
         pytest.skip("the example has no login")
     name, group = topic(1), unique("group")
-    program = first_snippet("docs/source.md", "### Lag with any sink")
+    program = block("any-sink", ROOT / "docs" / "source.md").text
     found = {"spark": spark, "servers": bootstrap}
     exec(program.replace('"purchases"', f'"{name}"').replace("purchases-to-files", group), found)
     writer = found["purchases"].writeStream.format("noop").option("checkpointLocation", str(tmp_path))  # type: ignore[attr-defined]

@@ -2,7 +2,8 @@
 
 Totals are those of `sink.progress`. What they do not have is added here: how commit times spread, when the last commit
 was, and what Spark tells of a query's batches and lag. Threads share the book: a query's, Spark's listener's, the
-server's. Invariant: it grows with the number of pipelines and queries, never with time.
+server's. Invariants: it grows with the number of pipelines and of queries that run, never with time; there is one entry
+for each name of a query.
 """
 
 import threading
@@ -14,6 +15,9 @@ from dataclasses import dataclass, field
 from fencepost.metrics.histogram import LONG_BOUNDS_S, NS_PER_MS, Histogram
 from fencepost.spark.sink import progress
 from fencepost.spark.sink.progress import SinkProgress, TransactionProgress
+
+#: Of queries that have ended: a driver may start one every minute, each with a checkpoint and so an id of its own.
+ENDED_KEPT = 100
 
 
 def _times() -> Histogram:
@@ -90,6 +94,23 @@ class Book:
             self._remote[sums.query_id] = sums
         is_new = before is None or before.last != sums.last
         return sums.last if is_new else None
+
+    def start(self, query_id: str, name: str) -> None:
+        """It goes on where an earlier one of this name stopped, which had another id if its checkpoint was deleted."""
+        with self._lock:
+            ended = [each for each, facts in self._queries.items() if facts.name == name and not facts.is_active]
+            facts = self._queries.pop(ended[-1]) if ended else self._queries.get(query_id, QueryFacts(name))
+            facts.name, facts.is_active, facts.has_failed = name, True, False
+            self._queries[query_id] = facts
+
+    def end(self, query_id: str, *, has_failed: bool) -> None:
+        with self._lock:
+            facts = self._queries.pop(query_id, None) or QueryFacts(query_id)
+            facts.is_active, facts.has_failed = False, has_failed
+            self._queries[query_id] = facts  # the last one to have ended
+            ended = [each for each, facts in self._queries.items() if not facts.is_active]
+            for each in ended[:-ENDED_KEPT]:
+                del self._queries[each]
 
     def change(self, query_id: str, change: Callable[[QueryFacts], None]) -> None:
         with self._lock:

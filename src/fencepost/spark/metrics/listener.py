@@ -44,7 +44,7 @@ class QueryListener(StreamingQueryListener):
     # -- from the sink -----------------------------------------------------------------------------------------------
 
     def _committed(self, done: TransactionProgress) -> None:
-        if _writers[:1] == [self]:
+        if self._keeps_book:
             BOOK.committed(done)
         if self._on_commit is not None and not done.was_skipped:
             self._on_commit(done)
@@ -52,10 +52,12 @@ class QueryListener(StreamingQueryListener):
     # -- from Spark --------------------------------------------------------------------------------------------------
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        self._change(event.id, lambda facts: _started(facts, event.name or str(event.id)))
+        if self._keeps_book:
+            BOOK.start(str(event.id), event.name or str(event.id))
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self._change(event.progress.id, lambda facts: _progressed(facts, event.progress))
+        if self._keeps_book:
+            BOOK.change(str(event.progress.id), lambda facts: _progressed(facts, event.progress))
         if is_connect(self._session):
             self._ask(str(event.progress.id))
 
@@ -63,11 +65,12 @@ class QueryListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self._change(event.id, lambda facts: _terminated(facts, has_failed=event.exception is not None))
+        if self._keeps_book:
+            BOOK.end(str(event.id), has_failed=event.exception is not None)
 
-    def _change(self, query_id: object, change: Callable[[QueryFacts], None]) -> None:
-        if _writers[:1] == [self]:
-            BOOK.change(str(query_id), change)
+    @property
+    def _keeps_book(self) -> bool:
+        return _writers[:1] == [self]
 
     def _ask(self, query_id: str) -> None:
         try:
@@ -80,10 +83,6 @@ class QueryListener(StreamingQueryListener):
             self._committed(done)
 
 
-def _started(facts: QueryFacts, name: str) -> None:
-    facts.name, facts.is_active = name, True
-
-
 def _progressed(facts: QueryFacts, progress: Any) -> None:
     facts.name = progress.name or str(progress.id)
     facts.input_rows += max(0, progress.numInputRows)
@@ -92,8 +91,3 @@ def _progressed(facts: QueryFacts, progress: Any) -> None:
         facts.batches.observe_ns(int(duration_ms) * NS_PER_MS)
     lag = lag_in(progress)
     facts.lag_offsets = facts.lag_offsets if lag is None else lag.total_offsets
-
-
-def _terminated(facts: QueryFacts, *, has_failed: bool) -> None:
-    facts.is_active = False
-    facts.has_failed = facts.has_failed or has_failed

@@ -76,7 +76,9 @@ def _queries(page: Exposition, queries: list[tuple[str, QueryFacts]]) -> None:
     found = [({"pipeline": pipeline, "query": facts.name}, facts) for pipeline, facts in queries]
     page.gauge("fencepost_query_active", "1 while the query runs.", [(each, int(it.is_active)) for each, it in found])
     page.gauge(
-        "fencepost_query_failed", "1 after it ended with an error.", [(each, int(it.has_failed)) for each, it in found]
+        "fencepost_query_failed",
+        "1 after it ended with an error, until it starts again.",
+        [(each, int(it.has_failed)) for each, it in found],
     )
     page.counter(
         "fencepost_query_input_rows_total", "Rows that it read.", [(each, it.input_rows) for each, it in found]
