@@ -20,6 +20,7 @@ SOURCE = {
     "mode": "PERMISSIVE",
     "includeRaw": "true",
     "includeHeaders": "true",
+    "columns": "topic, partition, offset, value, headers, raw, _corrupt_record",
 }
 
 REASON = """

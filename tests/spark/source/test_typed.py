@@ -64,6 +64,33 @@ def test_sparks_own_schema_gives_exactly_the_columns_that_it_names(spark: SparkS
     assert [(bytes(row.value).decode(), row.partition) for row in plain.collect()] == [(GOOD, 0)]
 
 
+def test_only_the_columns_of_the_option_are_made(spark: SparkSession, bootstrap: str, topic: Topic):
+    name = topic(1)
+    fill(bootstrap, name, [GOOD], key="k")
+    some = typed(spark, bootstrap, name, valueSchema="id BIGINT", columns="offset, value")
+    assert some.dtypes == [("offset", "bigint"), ("value", "struct<id:bigint>")]
+    assert some.collect() == [Row(offset=0, value=Row(id=7))]
+    plain = typed(spark, bootstrap, name, valueFormat="binary", columns="key")
+    assert [bytes(row.key) for row in plain.collect()] == [b"k"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "schema", "said"),
+    [
+        ("value, raw", None, "no column 'raw' here, but key, value, topic"),
+        ("value,value", None, "names 'value' twice"),
+        (" , ", None, "names no column"),
+        ("value", "id BIGINT", "given twice"),
+    ],
+)
+def test_columns_that_cannot_be_had_are_refused(
+    spark: SparkSession, bootstrap: str, columns: str, schema: str | None, said: str
+):
+    more = {} if schema else {"valueSchema": "id BIGINT"}
+    with pytest.raises(PySparkException, match=said):
+        typed(spark, bootstrap, "t", schema, columns=columns, **more).collect()
+
+
 def test_numbers_and_text_are_read_as_kafkas_serializers_write_them(spark: SparkSession, bootstrap: str, topic: Topic):
     name = topic(1)
     fill(bootstrap, name, [struct.pack(">q", -5), None], key=struct.pack(">i", 3))

@@ -1,13 +1,13 @@
 """Keys and values as columns of their own types, decoded in the source (`fencepost.formats`).
 
-Owns the options `keyFormat`, `valueFormat`, `keySchema`, `valueSchema`, `includeRaw`, `mode`,
+Owns the options `keyFormat`, `valueFormat`, `keySchema`, `valueSchema`, `columns`, `includeRaw`, `mode`,
 `columnNameOfCorruptRecord` and `timeZone`, the columns that a DataFrame has with them, and the conversion of what was
 read.
 
-There are two ways to say which columns. With `valueSchema`, the DataFrame has Kafka's columns, and `value` has that
-type. With Spark's `.schema(...)` it has exactly the columns that are named there: Kafka's by their names, and any
-others are fields of a JSON value. Only what the schema names is converted: Spark does not tell a streaming source
-which columns a query uses.
+There are two ways to say which columns. With `valueSchema`, the DataFrame has Kafka's columns, or those of `columns`,
+and `value` has that type. With Spark's `.schema(...)` it has exactly the columns that are named there: Kafka's by their
+names, and any others are fields of a JSON value. Only what the schema names is converted: Spark does not tell a
+streaming source which columns a query uses.
 
 Invariant: a record that cannot be decoded is never dropped. With FAILFAST it stops the query and is named. With
 PERMISSIVE its row is there, with the bytes of the record and the reason in a column.
@@ -63,6 +63,7 @@ NAMES = (
     "valueFormat",
     "keySchema",
     "valueSchema",
+    "columns",
     "includeRaw",
     "mode",
     "columnNameOfCorruptRecord",
@@ -91,6 +92,7 @@ class Typing:
     corrupt: str = DEFAULT_CORRUPT
     include_raw: bool = False
     zone: str = UTC  #: of times that do not name one
+    columns: tuple[str, ...] = ()  #: the only ones that are wanted; empty: all
 
     @property
     def is_plain(self) -> bool:
@@ -123,7 +125,17 @@ def parse_typing(given: Options) -> Typing:
         given.text("columnNameOfCorruptRecord") or DEFAULT_CORRUPT,
         given.flag("includeRaw", False),
         _zone(given.text("timeZone") or UTC),
+        _columns(given.text("columns") or ""),
     )
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    names = tuple(filter(None, map(str.strip, text.split(","))))
+    if text and not names:
+        raise ConfigError("option 'columns' names no column: leave it out for all of them")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"option 'columns' names {twice[0]!r} twice")
+    return names
 
 
 def _zone(name: str) -> str:
@@ -143,6 +155,12 @@ def schema_text(typing: Typing, *, include_headers: bool) -> str:
         columns[RAW] = record_types.RAW
     if typing.mode is Mode.PERMISSIVE and not typing.is_plain:
         columns[typing.corrupt] = record_types.UNREAD
+    if unknown := [name for name in typing.columns if name not in columns]:
+        raise ConfigError(
+            f"option 'columns': there is no column {unknown[0]!r} here, but {', '.join(columns)}; "
+            "includeHeaders, includeRaw and mode=PERMISSIVE add more"
+        )
+    columns = {name: columns[name] for name in typing.columns or columns}
     return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
@@ -213,6 +231,8 @@ def typed_rows(typing: Typing, schema: "StructType") -> TypedRows | None:
     wanted = {field.name: field.dataType.simpleString() for field in schema.fields}
     if len(wanted) != len(schema.fields):
         raise ConfigError("the schema names a column twice")
+    if typing.columns and tuple(wanted) != typing.columns:
+        raise ConfigError("the columns are given twice: take .schema(...) or the option 'columns', not both")
     own = _own_columns(typing)
     if typing.is_plain and list(wanted) in (list(own), [*own, HEADERS]):
         _check_types(wanted, own | {HEADERS: record_types.HEADERS})
