@@ -291,6 +291,14 @@ class Refused(ClientError, KafkaError):
 class TopicNotFound(ClientError):
     """The topic or the partition does not exist."""
 
+    topic: str | None = None  #: the name that no topic has
+
+    @classmethod
+    def named(cls, topic: str) -> "TopicNotFound":
+        error = cls(f"topic {topic!r} does not exist")
+        error.topic = topic
+        return error
+
 
 class TransactionNotFound(ClientError):
     """The transactional id does not exist, or no transaction is open where one should be ended."""

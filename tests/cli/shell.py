@@ -8,10 +8,11 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from fencepost.cli.main import main
 from tests import logins
-from tests.conftest import WAIT_TIMEOUT_S
+from tests.conftest import WAIT_TIMEOUT_S, wait_until
 
 #: Key, value, headers and timestamp of a record.
 Plain = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
@@ -61,6 +62,24 @@ class Shell:
         producer.init_transactions(WAIT_TIMEOUT_S)
         producer.begin_transaction()
         yield producer
+
+    def delete_records(self, topic: str, before: int) -> None:
+        """Of partition 0."""
+        admin = AdminClient(logins.confluent(self.bootstrap))
+        for done in admin.delete_records([TopicPartition(topic, 0, before)]).values():
+            done.result(WAIT_TIMEOUT_S)
+
+    @contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        """A group with a member, which has read something and committed nothing."""
+        settings = {**logins.confluent(self.bootstrap), "group.id": group, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**settings, "enable.auto.commit": False})
+        consumer.subscribe([topic])
+        try:
+            wait_until(lambda: consumer.poll(0.1), "the consumer reads")
+            yield
+        finally:
+            consumer.close()
 
     def read(self, topic: str, count: int, start: int = 0, partition: int = 0) -> list[Plain]:
         consumer = Consumer({**logins.confluent(self.bootstrap), "group.id": "reader", "enable.auto.commit": False})

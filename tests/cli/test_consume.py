@@ -130,3 +130,48 @@ def test_a_name_that_is_not_utf8_is_a_wrong_argument(shell: Shell, story: str) -
     assert "b'\\xff' is not UTF-8" in shell.error("consume", "\udcff", "-e", code=2)
     assert "b'\\xff' is not UTF-8" in shell.error("consume", story, "-g", "\udcff", "-e", code=2)
     assert "b'\\xff' is not UTF-8" in shell.error("tx", "describe", "\udcff", code=2)
+
+
+def test_an_offset_that_was_deleted_is_an_error_with_the_remedy(shell: Shell, topic) -> None:
+    name, group = topic(), unique("group")
+    shell.write(name, [(None, b"%d" % number, [], 1) for number in range(5)])
+    shell.run("group", "seek", group, "-o", 1, "-t", name)
+    shell.delete_records(name, 3)
+    said = shell.error("consume", name, "-e", "-o", 1)
+    assert "now holds offsets 3 to 5" in said and "-o start" in said and said.count("\n") == 1
+    said = shell.error("consume", name, "-e", "-g", group)
+    assert f"fencepost group seek {group} -o start -t {name}" in said
+    assert shell.says("consume", name, "-e", "-o", 3).split() == ["3", "4"]
+
+
+def test_an_offset_beyond_the_end_is_noted(shell: Shell, topic) -> None:
+    name = topic(partitions=2)
+    shell.write(name, [(None, b"x", [], 1)])
+    done = shell.run("consume", name, "-e", "-o", 1)
+    assert (done.stdout, done.stderr) == ("", f"note: {name}-1 can be read up to offset 0: there is nothing at 1 yet\n")
+
+
+def test_a_commit_counts_partitions_that_were_not_reached(shell: Shell, topic) -> None:
+    name, group = topic(partitions=3), unique("group")
+    for partition in (0, 1):
+        shell.write(name, [(None, b"a", [], 1), (None, b"b", [], 1)], partition)
+    shell.run("consume", name, "-g", group, "--commit", "-n", 1)
+    (found,) = shell.asked("group", "describe", group)
+    assert [each["offset"] for each in found["partitions"]] == [1, 0, 0]
+    assert found["lag"] == {"records": 3, "exact": True}
+
+
+def test_committing_to_a_group_with_members_is_refused_before_anything_is_printed(shell: Shell, topic) -> None:
+    name, group = topic(), unique("group")
+    shell.write(name, [(None, b"x", [], 1)])
+    with shell.member(group, name):
+        done = shell.run("consume", name, "-g", group, "--commit", "-e", code=1)
+        assert done.stdout == "" and "has members" in done.stderr and done.stderr.count("\n") == 1
+        assert shell.says("consume", name, "-g", group, "-e") == "x\n"
+
+
+def test_a_name_that_is_almost_right_is_answered_with_the_right_one(shell: Shell, topic) -> None:
+    name = topic(prefix="almost")
+    assert f"does not exist; did you mean {name}?" in shell.error("consume", name[:-1], "-e", code=3)
+    assert "See: fencepost topic ls" in shell.error("topic", "describe", "x" * 60, code=3)
+    assert "it has 0 to 0" in shell.error("consume", name, "-p", 7, "-e", code=3)

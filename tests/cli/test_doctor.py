@@ -26,7 +26,7 @@ SETTINGS = {
 def topic(name: str, replicas: int = 3, min_insync: int = 2, **more: object) -> TopicFacts:
     ids = tuple(range(1, replicas + 1))
     partition = replace(PartitionMetadata(1, 0, ids, ids), **more)
-    return TopicFacts(TopicMetadata(name, bytes(16), False, {0: partition}), min_insync, True)
+    return TopicFacts(TopicMetadata(name, bytes(16), False, {0: partition}), min_insync)
 
 
 def cluster(**more: object) -> ClusterFacts:
@@ -67,7 +67,11 @@ def test_a_good_cluster_has_nothing_to_mend() -> None:
         (cluster(topics={"out": topic("out", min_insync=3)}), ("warning", "topic out")),
         (cluster(topics={"out": topic("out", in_sync=(1,))}), ("warning", "topic out")),
         (cluster(topics={"out": topic("out", leader=-1)}), ("error", "topic out")),
-        (cluster(topics={"out": replace(topic("out"), may_write=False)}), ("error", "topic out")),
+        (
+            cluster(settings={**SETTINGS, "transaction.partition.verification.enable": "false"}),
+            ("warning", "transaction.partition.verification.enable"),
+        ),
+        (cluster(topics={"out": replace(topic("out"), grant_write="kafka-acls --add")}), ("error", "topic out")),
         (cluster(topics={"out": TopicFacts(None)}), ("warning", "topic out")),
         (
             cluster(

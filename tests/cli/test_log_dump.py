@@ -85,6 +85,8 @@ def test_damage_is_told_and_what_is_readable_is_shown(segment: Path) -> None:
     segment.write_bytes(data[:-3])
     good, cut = dumped(segment, code=4)
     assert good["valid"] and "74 are left" in cut["problem"]
+    segment.write_bytes(data[: 77 + 20])
+    assert "the file ends within the header of a batch, 20 of 61 bytes" in dumped(segment, code=4)[-1]["problem"]
     data[70] ^= 1
     segment.write_bytes(data)
     wrong, good = dumped(segment, code=4)
@@ -137,6 +139,15 @@ def test_garbage_in_small_files_is_damage(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"\xd0\xff" * 5)
         done = run(tmp_path / name)
         assert done.exit_code == 4 and done.stderr.count("\n") == 1, name
+
+
+def test_an_index_that_is_cut_off_shows_its_whole_entries(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.txnindex"
+    path.write_bytes(struct.pack(">hqqqq", 0, 7, 1, 2, 3) + b"cut")
+    done = run(path, "--json")
+    assert done.exit_code == 4
+    assert [json.loads(line)["producer_id"] for line in done.stdout.splitlines()] == [7]
+    assert done.stderr == f"Error: {path}: it ends within an entry, after 3 of 34 bytes\n"
 
 
 def test_a_reader_that_goes_away_is_no_error(segment: Path) -> None:

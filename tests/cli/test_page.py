@@ -1,8 +1,11 @@
 """The page on the command line: every command on it runs, in the page's order, on one broker; and it prints that."""
 
+import json
+import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import click
 from click.testing import CliRunner
 
 from fencepost.cli.main import LATE, main
@@ -42,3 +45,32 @@ def test_every_command_on_the_page_prints_what_it_says(start_broker: Callable[..
 def test_every_command_is_on_the_page() -> None:
     text = PAGE.read_text()
     assert [name for name in LATE if f"`{name}" not in text and f"fencepost {name}" not in text] == []
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command, str]]:
+    """Each command, groups included: its name, and its help."""
+    context = click.Context(group, info_name=" ".join(("fencepost", *path)))
+    yield " ".join(path), group, group.get_help(context)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from commands(found, (*path, name))
+        else:
+            yield " ".join((*path, name)), found, found.get_help(click.Context(found))
+
+
+def test_every_help_has_examples() -> None:
+    assert [name for name, _, text in commands(main) if not re.search(r"^  Examples?\b", text, re.MULTILINE)] == []
+
+
+def test_every_command_that_takes_a_cluster_is_told_in_the_same_way() -> None:
+    for name, found, _ in commands(main):
+        options = {option for parameter in found.params for option in parameter.opts}
+        if "-b" in options:
+            assert {"--bootstrap", "--command-config", "-X"} <= options, name
+
+
+def test_scenarios_are_listed_as_one_object_a_line() -> None:
+    lines = CliRunner().invoke(main, ["scenarios", "ls", "--json"]).stdout.splitlines()
+    assert len(lines) > 5 and all(isinstance(json.loads(line), dict) for line in lines)

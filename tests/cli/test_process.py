@@ -1,6 +1,7 @@
 """What only a process of its own shows: pipes that break, Ctrl-C, waiting for more input, and what a start imports."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from fencepost import Broker
 from fencepost.child import environment
 from fencepost.client.transaction_state import list_transactional_ids
 from tests import logins
@@ -137,6 +139,56 @@ def completed(*typed: str) -> list[str]:
     done = subprocess.run(words, env={**environment(), **asked}, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+
+
+def test_bash_completes_behind_an_address(shell: Shell, topic, tmp_path: Path) -> None:
+    """Bash takes a colon for the end of a word, and would split HOST:PORT."""
+    name = topic(prefix="completed")
+    login = shlex.join(shell.login)
+    bash = Bash(tmp_path)
+    assert bash.offers(f"fencepost topic describe {login} {name[:-2]}") == [name]
+    assert bash.offers(f"fencepost tx why {login} {name[:-2]}") == [name]
+    assert bash.offers("fencepost topic add") == ["add-partitions"]
+    assert bash.offers("fencepost topic ") == ["add-partitions", "config", "create", "delete", "describe", "ls"]
+    assert bash.offers("fencepost consume x --isolation=r") == ["raw"]
+
+
+class Bash:
+    """A real one, with our script."""
+
+    def __init__(self, home: Path) -> None:
+        program = home / "fencepost"
+        program.write_text(f"#!{sys.executable}\nfrom fencepost.cli.main import main\nmain()\n")
+        program.chmod(0o755)
+        self._environment = {**environment(), "PATH": f"{home}:{os.environ['PATH']}"}
+
+    def offers(self, typed: str) -> list[str]:
+        """For a line with the cursor at its end. Its words are split as bash does it."""
+        script = f"""
+            eval "$(fencepost completion bash)"
+            COMP_LINE={shlex.quote(typed)} COMP_POINT={len(typed)}
+            COMP_WORDS=($(sed 's/[:=]/ & /g' <<< "$COMP_LINE")) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            _fencepost_completion fencepost
+            printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        words = ["bash", "-c", script]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=self._environment)
+        assert "Traceback" not in done.stderr
+        return sorted(done.stdout.split())
+
+
+def test_python_runs_it_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fencepost", "--version"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("fencepost, version")
+
+
+def test_a_tls_listener_is_recognised(tmp_path: Path) -> None:
+    with Broker(tmp_path, security="SASL_SSL") as broker:
+        done = fencepost("topic", "ls", "-b", broker.bootstrap_servers)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "if it is a TLS listener, set security.protocol" in done.stderr
 
 
 def test_every_shell_gets_its_script() -> None:

@@ -1,6 +1,7 @@
 """`fencepost produce`: lines, JSON lines byte for byte, transactions, and errors that say what was written."""
 
 import json
+import re
 
 import hypothesis
 import pytest
@@ -184,3 +185,37 @@ def test_keys_delimiters_and_headers_may_be_any_bytes(shell: Shell, topic) -> No
     shell.run("produce", name, "-k", "\udcff", "-H", "h=\udcfe", "-D", r"\xfd\\n", stdin=b"a\xfd\\nb")
     found = [(key, value, headers) for key, value, headers, _ in shell.read(name, 2)]
     assert found == [(b"\xff", b"a", [("h", b"\xfe")]), (b"\xff", b"b", [("h", b"\xfe")])]
+
+
+@pytest.mark.parametrize("options", [[], ["--transaction"]], ids=["plain", "transaction"])
+def test_batches_fit_a_topic_that_takes_only_small_ones(shell: Shell, topic, options: list[str]) -> None:
+    name = topic(config={"max.message.bytes": 2_000})
+    lines = [b"%0100d" % number for number in range(200)]
+    shell.run("produce", name, *options, stdin=b"\n".join(lines))
+    assert shell.says("consume", name, "-e").encode().split() == lines
+
+
+def test_a_record_that_a_topic_does_not_take_is_named_with_the_remedy(shell: Shell, topic) -> None:
+    name = topic(config={"max.message.bytes": 2_000})
+    said = shell.error("produce", name, stdin=b"small\n" + b"x" * 3_000)
+    assert said.startswith("Error: line 2: its record makes a batch of 30") and said.count("\n") == 1
+    (remedy,) = re.findall(rf"fencepost (topic config {name} --set max.message.bytes=\d+)", said)
+    shell.run(*remedy.split())
+    shell.run("produce", name, stdin=b"x" * 3_000)
+    shell.run("topic", "config", name, "--set", "max.message.bytes=2000")
+    shell.run("produce", name, "-z", "gzip", stdin=b"y" * 3_000)
+    assert [len(line) for line in shell.says("consume", name, "-e").split()] == [3_000, 3_000]
+
+
+def test_a_compacted_topic_wants_keys(shell: Shell, topic) -> None:
+    name = topic(config={"cleanup.policy": "compact"})
+    said = shell.error("produce", name, stdin=b"x\n")
+    assert said.startswith("Error: line 1: it has no key, and") and "-K" in said
+    shell.run("produce", name, "-k", "k", stdin=b"x\n")
+
+
+def test_an_error_of_the_cluster_says_how_much_was_written_before(shell: Shell, topic) -> None:
+    name = topic(config={"message.timestamp.before.max.ms": 3_600_000, "retention.ms": 604_800_000})
+    large = json.dumps({"value": "x" * (BATCH_BYTES // 2 + 1)}).encode() + b"\n"
+    said = shell.error("produce", name, "--format", "json", stdin=3 * large + b'{"value": "old", "timestamp": 1}\n')
+    assert re.match(r"Error: \d records were written, then: .*INVALID_TIMESTAMP", said) and said.count("\n") == 1

@@ -69,6 +69,9 @@ def test_what_does_not_exist_and_what_is_wrong(bootstrap: str, topic: MakeTopic)
     assert tx(bootstrap, "why", unique("nothing")).exit_code == 3
     assert tx(bootstrap, "producers", f"{name}:5").exit_code == 3
     assert tx(bootstrap, "abort", f"{name}:0").exit_code == 3
+    for missing in (f"{unique('nothing')}:0", f"{name}:5"):
+        done = tx(bootstrap, "abort", missing)
+        assert done.exit_code == 3 and done.stderr.count("\n") == 1, missing
     for wrong in (["why", f"{name}:x"], ["abort", name], ["ls", "--older-than", "soon"], ["ls", "--match", "("]):
         assert tx(bootstrap, *wrong).exit_code == 2, wrong
     assert "Kafka has no transaction state nap" in tx(bootstrap, "ls", "--state", "nap").stderr

@@ -41,7 +41,7 @@ NEEDED = {"confluent_kafka": "confluent-kafka", "kafka": "kafka-python"}
 )
 @secure_option
 @click.option("--faults", default="kill,pause,net", show_default=True, help="Kinds of faults, or none.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object, in one line.")
 @click.option(
     "--history",
     metavar="DIR",
@@ -94,7 +94,7 @@ def chaos(
     except FencepostError as error:
         raise click.ClickException(str(error)) from None
     if as_json:
-        print(json.dumps(result.as_dict(), indent=2))
+        print(json.dumps(result.as_dict()))
     else:
         print("\n".join(result.lines()))
     sys.exit(1 if result.anomalies else 0)

@@ -9,6 +9,7 @@ import click
 
 from fencepost.cli.names import complete_groups, topic_argument
 from fencepost.cli.on_cluster import NOT_SO, code_of, json_option, on_cluster
+from fencepost.cli.tables import shell_word
 
 EXIT_CODES = """\b
 Exit codes:
@@ -102,6 +103,7 @@ def consume(
     from fencepost.lines.formatting import compile_format
     from fencepost.lines.json_lines import to_line
     from fencepost.lines.reading import Follower, View
+    from fencepost.manage.groups import refuse_members
 
     if commit and group is None:
         raise ConfigError("--commit needs -g GROUP")
@@ -110,6 +112,8 @@ def consume(
     view, chosen = View(isolation), Filter.parse(keys, values, headers)
     plain = compile_format(template or (RAW_FORMAT if view is View.RAW else FORMAT))
     render = (lambda seen: to_line(seen) + b"\n") if as_json else plain
+    if commit and group is not None:
+        refuse_members(cluster, group)
     follower = Follower(cluster, _positions(cluster, topics, view, group, **place), view)
     out = sys.stdout.buffer
     printed = 0
@@ -142,15 +146,21 @@ def _saved(out: IO[bytes], save: Callable[[], None]) -> Iterator[None]:
 
 
 def _saver(cluster: Any, group: str, follower: Any) -> Callable[[], None]:
+    """Partitions that were not reached are committed, too: else their records would be missing in the group's lag."""
     from fencepost.client.groups import commit_offsets
+    from fencepost.errors import ConfigError, GroupInUse
 
-    saved = dict(follower.positions)
+    saved: dict[Any, int] = {}
 
     def save() -> None:
         changed = {where: at for where, at in follower.positions.items() if saved.get(where) != at}
-        if changed:
+        if not changed:
+            return
+        try:
             commit_offsets(cluster, group, changed)
-            saved.update(changed)
+        except ConfigError as error:  # somebody has joined since
+            raise GroupInUse(f"{error}. What was printed is not committed") from None
+        saved.update(changed)
 
     return save
 
@@ -169,7 +179,7 @@ def _positions(
     from fencepost.client.offsets import partitions_of
     from fencepost.client.rights import Operation, wanted
     from fencepost.errors import TopicNotFound
-    from fencepost.lines.targets import parse_target, resolve
+    from fencepost.lines.targets import ToOffset, parse_target, resolve
 
     target = parse_target(offset or "start", time.time_ns() // 1_000_000)
     with wanted(Operation.READ):
@@ -177,7 +187,36 @@ def _positions(
     chosen = [where for where in known if not partitions or where.partition in partitions]
     missing = set(partitions) - {where.partition for where in known}
     if missing:
-        raise TopicNotFound(f"topic {topics[0]!r} has no partition {min(missing)}")
+        last = max(where.partition for where in known)
+        raise TopicNotFound(f"topic {topics[0]!r} has no partition {min(missing)}; it has 0 to {last}")
     stands = {} if group is None or offset else committed_offsets(cluster, group, chosen)
     found = {where: each.offset for where, each in stands.items()}
+    named = found if found or not isinstance(target, ToOffset) else dict.fromkeys(chosen, target.offset)
+    _check_places(cluster, named, view, group if found else None)
     return found | resolve(cluster, target, [where for where in chosen if where not in found], view)
+
+
+def _check_places(cluster: Any, places: dict[Any, int], view: Any, group: str | None) -> None:
+    """Offsets that somebody has named may be gone (an error), or not there yet (a note). `group` stands at them."""
+    from fencepost.errors import OffsetsOutOfRange
+    from fencepost.lines.reading import bounds
+    from fencepost.wording import plural
+
+    known = bounds(cluster, places, view) if places else {}
+    for where, at in places.items():
+        if at < known[where].begin:
+            place = f"{where.topic}:{where.partition}"
+            remedy = (
+                "begin with -o start"
+                if group is None
+                else f"fencepost group seek {shell_word(group)} -o start -t {place}"
+            )
+            raise OffsetsOutOfRange(
+                f"{where}: records from offset {at} on are gone; the partition now holds offsets {known[where].begin} "
+                f"to {known[where].end}. Read those: {remedy}"
+            )
+    beyond = [where for where, at in places.items() if at > known[where].end]
+    for where in beyond[:1]:
+        others = f" (nor in {plural(len(beyond) - 1, 'other partition')})" if len(beyond) > 1 else ""
+        text = f"note: {where} can be read up to offset {known[where].end}: there is nothing at {places[where]} yet"
+        click.echo(text + others, err=True)

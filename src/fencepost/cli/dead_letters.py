@@ -35,6 +35,11 @@ def dead_letters() -> None:
     """Look at records that a pipeline could not write, and write them again.
 
     TOPIC is what the option deadLetters of the pipeline names.
+
+    \b
+    Examples:
+      fencepost dead-letters ls purchases.dead
+      fencepost dead-letters show purchases.dead
     """
 
 

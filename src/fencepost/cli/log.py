@@ -20,7 +20,12 @@ Exit codes:
 
 @click.group(epilog=EXIT_CODES)
 def log() -> None:
-    """Look into a broker's files, of fencepost or Apache Kafka. No broker is needed, and nothing is changed."""
+    """Look into a broker's files, of fencepost or Apache Kafka. No broker is needed, and nothing is changed.
+
+    \b
+    Example:
+      fencepost log dump --records data/invoices-0/00000000000000000000.log
+    """
 
 
 @log.command(epilog=EXIT_CODES)
@@ -31,9 +36,8 @@ def log() -> None:
 def dump(files: tuple[Path, ...], records: bool, topic: str | None, as_json: bool) -> None:
     """Print what is in files of partitions: batches, records and markers, indexes, producers, leader epochs.
 
-    FILE is a .log, .index, .timeindex, .txnindex or .snapshot file, a leader-epoch-checkpoint or a
-    partition.metadata. With --records the
-    records of __transaction_state, __consumer_offsets and fencepost.ledger are decoded.
+    FILE is a .log, .index, .timeindex, .txnindex or .snapshot file, a leader-epoch-checkpoint or a partition.metadata.
+    With --records the records of __transaction_state, __consumer_offsets and fencepost.ledger are decoded.
 
     \b
     Examples:

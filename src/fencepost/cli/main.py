@@ -50,6 +50,13 @@ class _Group(click.Group):
         command = getattr(importlib.import_module(f"fencepost.cli.{name}"), name)
         return command if isinstance(command, click.Command) else None
 
+    def main(self, *arguments: Any, **more: Any) -> Any:
+        if "_FENCEPOST_COMPLETE" in os.environ:
+            from fencepost.cli.completion import prepare
+
+            prepare()
+        return super().main(*arguments, **more)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
         with formatter.section("Commands"):
@@ -59,7 +66,15 @@ class _Group(click.Group):
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="fencepost")
 def main() -> None:
-    """Exactly-once stream processing: a transactional Kafka in one process, and pipelines on Spark."""
+    """Exactly-once stream processing: a transactional Kafka in one process, and pipelines on Spark.
+
+    \b
+    Examples:
+      fencepost up ./data                               a broker on localhost:9092
+      fencepost topic ls -b kafka:9092                  look at any Kafka
+      fencepost consume invoices -o -10 -e -b kafka:9092
+      fencepost tx why invoices -b kafka:9092           why a reader stands still
+    """
 
 
 @main.command()

@@ -1,4 +1,4 @@
-"""Names of topics and groups that a shell completes: from the cluster, if it answers at once, or none.
+"""Names that a shell completes, of topics, groups and transactional ids: from the cluster, if it answers at once.
 
 Invariant: completion never prints, never fails and never waits for longer than about a second.
 """
@@ -27,6 +27,12 @@ def complete_groups(context: click.Context, _: click.Parameter, begun: str) -> l
     from fencepost.observe.groups import survey_groups
 
     return _complete(context, begun, lambda cluster: (each.group_id for each in survey_groups(cluster).groups))
+
+
+def complete_ids(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    from fencepost.client.transaction_state import list_transactional_ids
+
+    return _complete(context, begun, list_transactional_ids)
 
 
 def _complete(context: click.Context, begun: str, ask: Callable[[Any], Iterable[str]]) -> list[str]:

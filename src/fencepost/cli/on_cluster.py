@@ -55,6 +55,21 @@ def code_of(error: Exception) -> int:
     return UNKNOWN if isinstance(error, TopicNotFound | UnknownGroup) else FAILED
 
 
+def _hint(cluster: Any, missing: str | None) -> str:
+    """What to do about a topic that does not exist."""
+    import difflib
+
+    from fencepost.errors import FencepostError
+
+    if missing is None:
+        return ""
+    with contextlib.suppress(FencepostError):
+        near = difflib.get_close_matches(missing, [*cluster.refresh()], n=3)
+        if near:
+            return f"; did you mean {' or '.join(near)}?"
+    return ". See: fencepost topic ls"
+
+
 @contextlib.contextmanager
 def quiet_end() -> Iterator[None]:
     """A reader that went away has had enough: that is no error. Ctrl-C leaves no traceback."""
@@ -108,13 +123,17 @@ def on_cluster(which: str, codes: Callable[[Exception], int] | None = None) -> C
         @functools.wraps(command)
         def run(*arguments: Any, cluster: Mapping[str, str], **more: Any) -> None:
             from fencepost.client.cluster import Cluster
-            from fencepost.errors import ConfigError, FencepostError
+            from fencepost.errors import ConfigError, FencepostError, TopicNotFound
 
             refuse_odd_names(more)
             try:
                 with quiet_end(), Cluster(cluster) as opened:
                     opened.refresh([])  # a wrong address fails at once
-                    sys.exit(command(*arguments, cluster=opened, **more) or 0)
+                    try:
+                        code = command(*arguments, cluster=opened, **more)
+                    except TopicNotFound as error:
+                        raise TopicNotFound(f"{error}{_hint(opened, error.topic)}") from None
+                    sys.exit(code or 0)
             except ConfigError as error:
                 raise click.UsageError(str(error)) from None
             except FencepostError as error:

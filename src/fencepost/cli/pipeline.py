@@ -32,6 +32,11 @@ def pipeline() -> None:
 
     A pipeline is a consumer group, an entry in the topic fencepost.ledger, a transactional id, and a changelog for each
     stateful step. All of them are in Kafka, so these commands need neither Spark nor the pipeline's code.
+
+    \b
+    Examples:
+      fencepost pipeline ls -b kafka:9092
+      fencepost pipeline describe shop
     """
 
 
@@ -53,7 +58,12 @@ def _show(found: dict[str, Any], as_json: bool, text: Callable[[], list[str]]) -
 @json_option
 @_on_a_cluster
 def list_pipelines(cluster: Any, as_json: bool) -> None:
-    """List all pipelines that have written to the cluster."""
+    """List all pipelines that have written to the cluster.
+
+    \b
+    Example:
+      fencepost pipeline ls --json
+    """
     from fencepost.cli import pipeline_text as text
     from fencepost.operate import overview
 
@@ -183,6 +193,11 @@ def delete(cluster: Any, name: str, yes: bool, force: bool, as_json: bool) -> in
 
     Input and output topics stay. The transactional id cannot be deleted; the cluster forgets it after
     transactional.id.expiration.ms, a week by default.
+
+    \b
+    Examples:
+      fencepost pipeline delete shop                 what would be deleted
+      fencepost pipeline delete shop --yes
     """
     from fencepost.cli import pipeline_text as text
     from fencepost.operate import delete as deletion

@@ -8,6 +8,7 @@ import click
 
 from fencepost.cli.names import topic_argument
 from fencepost.cli.on_cluster import FAILED, code_of, json_option, on_cluster, print_found
+from fencepost.cli.tables import visible
 
 EXIT_CODES = """\b
 Exit codes:
@@ -146,8 +147,9 @@ def _order(
 
 def _run(producing: Any, reader: Any, delimiter: bytes) -> int:
     """The exit code. An error in the input says in which line, and what was written before it."""
-    from fencepost.errors import ConfigError, TopicNotFound
+    from fencepost.errors import ConfigError, FencepostError, TopicNotFound
     from fencepost.lines.parsing import Pause, split
+    from fencepost.wording import plural
 
     number = 0
     try:
@@ -160,8 +162,16 @@ def _run(producing: Any, reader: Any, delimiter: bytes) -> int:
         producing.finish()
     except (ConfigError, TopicNotFound) as error:
         producing.give_up()
-        click.echo(f"Error: line {number}: {error}. {_fate(producing)}", err=True)
+        click.echo(visible(f"Error: line {number}: {error}. {_fate(producing)}"), err=True)
         return FAILED if isinstance(error, ConfigError) else code_of(error)
+    except FencepostError as error:
+        producing.give_up()
+        count = _count(producing)
+        if producing.is_transactional or not count:
+            raise
+        were = "was" if count == 1 else "were"
+        click.echo(visible(f"Error: {plural(count, 'record')} {were} written, then: {error}"), err=True)
+        return code_of(error)
     except BaseException:
         producing.give_up()
         raise
@@ -173,8 +183,12 @@ def _fate(producing: Any) -> str:
 
     if producing.is_transactional:
         return "Nothing was written: the transaction was aborted"
-    count = sum(each.records for each in producing.written.values())
+    count = _count(producing)
     return f"Written before it: {plural(count, 'record')}" if count else "Nothing was written"
+
+
+def _count(producing: Any) -> int:
+    return sum(each.records for each in producing.written.values())
 
 
 def _written(found: Any) -> list[str]:

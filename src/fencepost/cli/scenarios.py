@@ -41,16 +41,20 @@ def scenarios() -> None:
 
 
 @scenarios.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def ls(as_json: bool) -> None:
-    """List the scenarios: number, name, what happens."""
+    """List the scenarios: number, name, what happens.
+
+    \b
+    Example:
+      fencepost scenarios ls --json
+    """
     from fencepost.lab.scenarios.catalogue import scenarios as known
 
     found = known()
     if as_json:
-        print(
-            json.dumps([{"number": s.number, "name": s.name, "line": s.line, "says": s.says} for s in found], indent=2)
-        )
+        for each in found:
+            print(json.dumps({"number": each.number, "name": each.name, "line": each.line, "says": each.says}))
         return
     width = max(len(scenario.name) for scenario in found)
     for scenario in found:
@@ -69,7 +73,7 @@ def ls(as_json: bool) -> None:
 )
 @secure_option
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random choices.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as one JSON object, in one line.")
 def run(
     names: tuple[str, ...],
     play_all: bool,
@@ -82,6 +86,11 @@ def run(
     """Play scenarios by NAME or number. Exits with 1 if any of them failed.
 
     Without --bootstrap or --kafka-lib a fencepost broker is started, with temporary data.
+
+    \b
+    Examples:
+      fencepost scenarios run zombie
+      fencepost scenarios run --all --seed 7 --json
     """
     from fencepost.lab.kit.target import Target
     from fencepost.lab.scenarios.catalogue import choose
@@ -105,7 +114,7 @@ def run(
         for number, handler in before.items():
             signal.signal(number, handler)
     if as_json:
-        print(json.dumps({"seed": chosen_seed, "scenarios": [result.as_dict() for result in results]}, indent=2))
+        print(json.dumps({"seed": chosen_seed, "scenarios": [result.as_dict() for result in results]}))
     else:
         display.sum_up(results, chosen_seed, target)
     sys.exit(1 if any(result.failed for result in results) else 0)

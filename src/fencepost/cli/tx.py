@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fencepost.cli.names import complete_groups, complete_ids, complete_topics
 from fencepost.cli.on_cluster import FAILED, json_option, on_cluster
 from fencepost.cli.tables import visible
 
@@ -56,7 +57,7 @@ def tx() -> None:
     Works on any Kafka since 3.0, secured or not. Only abort changes something.
 
     \b
-    A read_committed reader stands still?
+    Examples, when a read_committed reader stands still:
       fencepost tx why orders            what holds it, since when, who waits, what to do
       fencepost tx hanging               transactions that nobody will ever end, on every broker
       fencepost tx abort orders:0        end what holds a partition: says first what that undoes
@@ -133,7 +134,7 @@ def list_transactions(
 
 
 @tx.command(epilog=EXIT_CODES)
-@click.argument("transactional_id", metavar="ID")
+@click.argument("transactional_id", metavar="ID", shell_complete=complete_ids)
 @json_option
 @_on_a_cluster
 def describe(cluster: Any, transactional_id: str, as_json: bool) -> None:
@@ -154,7 +155,7 @@ def describe(cluster: Any, transactional_id: str, as_json: bool) -> None:
 
 
 @tx.command(epilog=EXIT_CODES)
-@click.argument("where", metavar="TOPIC[:PARTITION]", callback=_where)
+@click.argument("where", metavar="TOPIC[:PARTITION]", callback=_where, shell_complete=complete_topics)
 @click.option("--open", "only_open", is_flag=True, help="Only those with an open transaction.")
 @json_option
 @_on_a_cluster
@@ -176,7 +177,7 @@ def producers(cluster: Any, where: tuple[str, int | None], only_open: bool, as_j
     topic, partition = where
     asked = [each for each in every_partition(cluster, topic) if partition is None or each.partition == partition]
     if not asked:
-        raise TopicNotFound(f"topic {topic!r} has no partition {partition}")
+        raise TopicNotFound(f"topic {topic!r} has no partition {partition}; fencepost topic describe shows what it has")
     found = producers_of(cluster, asked)
     if only_open:
         found = Answers(
@@ -188,7 +189,7 @@ def producers(cluster: Any, where: tuple[str, int | None], only_open: bool, as_j
 
 
 @tx.command(epilog=EXIT_CODES)
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=complete_topics)
 @older_than_option
 @json_option
 @_on_a_cluster
@@ -214,8 +215,13 @@ def hanging(cluster: Any, topic: str | None, older_than: int | None, as_json: bo
 
 
 @tx.command(epilog=EXIT_CODES)
-@click.argument("where", metavar="[TOPIC[:PARTITION]]", required=False, callback=_where)
-@click.option("--group", metavar="GROUP", help="Only this reader, also if it has no committed offset.")
+@click.argument("where", metavar="[TOPIC[:PARTITION]]", required=False, callback=_where, shell_complete=complete_topics)
+@click.option(
+    "--group",
+    metavar="GROUP",
+    shell_complete=complete_groups,
+    help="Only this reader, also if it has no committed offset.",
+)
 @json_option
 @_on_a_cluster
 def why(cluster: Any, where: tuple[str, int | None] | None, group: str | None, as_json: bool) -> int:
@@ -245,8 +251,14 @@ def why(cluster: Any, where: tuple[str, int | None] | None, group: str | None, a
 
 
 @tx.command(epilog=EXIT_CODES)
-@click.argument("where", metavar="[TOPIC[:PARTITION]]", required=False, callback=_where)
-@click.option("--id", "transactional_id", metavar="ID", help="The open transaction of this id, in all its partitions.")
+@click.argument("where", metavar="[TOPIC[:PARTITION]]", required=False, callback=_where, shell_complete=complete_topics)
+@click.option(
+    "--id",
+    "transactional_id",
+    metavar="ID",
+    shell_complete=complete_ids,
+    help="The open transaction of this id, in all its partitions.",
+)
 @click.option(
     "--start-offset", type=click.IntRange(0), help="The one that begins there, not the one that holds readers."
 )

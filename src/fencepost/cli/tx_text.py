@@ -44,7 +44,7 @@ HEADINGS = ("TRANSACTIONAL ID", "STATE", "OPEN FOR", "TIMEOUT", "PARTITIONS", "P
 
 def transactions(found: Sequence[TransactionView], now_ms: int) -> list[str]:
     if not found:
-        return ["no transactions"]
+        return ["there is no such transaction, or none that you may see"]
     rows = [
         (
             each.transactional_id,

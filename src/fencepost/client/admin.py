@@ -61,7 +61,7 @@ def add_partitions(cluster: Cluster, name: str, count: int, *, validate_only: bo
     result = answer.results[0]
     code = known_code(result.error_code)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise TopicNotFound(f"topic {name!r} does not exist")
+        raise TopicNotFound.named(name)
     # A repeated request finds the partitions there: the first one was carried out, and its answer got lost.
     if code and len(cluster.refresh([name])[name].partitions) != count:
         text = f"topic {name!r}: {result.error_message or 'partitions cannot be added'}"
@@ -94,7 +94,7 @@ def topic_configs(cluster: Cluster, name: str, keys: Iterable[str] | None = None
     result = cluster.call(f"settings of {name!r}", DESCRIBE_CONFIGS, {"resources": [resource]}).results[0]
     code = known_code(result.error_code)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise TopicNotFound(f"topic {name!r} does not exist")
+        raise TopicNotFound.named(name)
     if code:
         text = f"settings of topic {name!r}: {result.error_message or ''}"
         raise cluster.refusal(DESCRIBE_CONFIGS, code, name, text)

@@ -300,7 +300,7 @@ class Cluster:
                 self.forget_topic(entry.name)
                 if missing_ok:
                     continue
-                raise TopicNotFound(f"topic {entry.name!r} does not exist")
+                raise TopicNotFound.named(entry.name)
             if code in (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR):  # it is being made
                 raise ConnectionLost(f"topic {entry.name!r}: {code.name}")
             if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and hidden_ok:

@@ -83,7 +83,7 @@ def alter_topic(cluster: Cluster, name: str, changes: Mapping[str, str | None], 
 def _raise_for(cluster: Cluster, api_key: int, of: Of, name: str, result: Message) -> None:
     code = known_code(result.error_code)
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise TopicNotFound(f"topic {name!r} does not exist")
+        raise TopicNotFound.named(name)
     if code:
         text = f"settings of {of.name.lower()} {name!r}: {result.error_message or ''}".rstrip(": ")
         raise cluster.refusal(api_key, code, name, text)

@@ -40,6 +40,9 @@ RENEWAL = (0.85, 0.95)
 #: A peer that speaks another protocol (TLS, HTTP) is detected by the size that its first bytes would mean.
 MAX_GREETING_BYTES = 1 << 20
 NOT_KAFKA = "is this a Kafka listener without TLS?"
+#: What an alert of TLS begins with: a TLS listener answers a request without TLS with one.
+TLS_ALERT = b"\x15\x03"
+SET_TLS = "set security.protocol to SSL or SASL_SSL"
 
 Allocate = Callable[[int], memoryview]
 
@@ -250,6 +253,8 @@ class Channel:
             (size,) = SIZE.unpack(self._fill(memoryview(bytearray(SIZE.size))))
             if not SIZE.size <= size <= size_max:
                 self.close()
+                if SIZE.pack(size).startswith(TLS_ALERT):
+                    raise ConnectionLost(f"{self.address}: it speaks TLS: {SET_TLS}")
                 raise ConnectionLost(f"{self.address}: an answer of {size} bytes; {NOT_KAFKA}")
             return self._fill((allocate or _allocate)(size))
         except TimeoutError:
@@ -260,7 +265,9 @@ class Channel:
             raise authentication.tls_failure(self.address, error) from None
         except OSError as error:
             self.close()
-            raise ConnectionLost(f"{self.address} hung up before it answered {name}: {_reason(error)}") from None
+            is_greeting = name == messages.api_names()[API_VERSIONS_KEY] and not isinstance(self._socket, ssl.SSLSocket)
+            hint = f"; if it is a TLS listener, {SET_TLS}" if is_greeting else ""
+            raise ConnectionLost(f"{self.address} hung up before it answered {name}: {_reason(error)}{hint}") from None
         except BaseException:
             self.close()
             raise

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from fencepost.client.admin import ALL_BIT, OPERATIONS_UNKNOWN, WRITE_BIT
 from fencepost.client.cluster import Cluster, TopicMetadata
 from fencepost.client.configs import Of, describe_configs
-from fencepost.client.registration import TRANSACTION_VERSION
-from fencepost.errors import ClientError, ConnectionLost, NotAuthorized, Unsupported
+from fencepost.client.registration import PRODUCE, TRANSACTION_VERSION
+from fencepost.errors import ClientError, ConnectionLost, ErrorCode, NotAuthorized, Unsupported
 from fencepost.wire.terms import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 METADATA = 3
@@ -29,14 +29,17 @@ SETTINGS = (
     "transactional.id.expiration.ms",
     "offsets.retention.minutes",
     "unclean.leader.election.enable",
+    "transaction.partition.verification.enable",
 )
+#: What stands between a right that is missing and the command that grants it.
+GRANT = " This grants it: "
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
     metadata: TopicMetadata | None  #: None if it does not exist
     min_insync: int | None = None
-    may_write: bool | None = None
+    grant_write: str = ""  #: the command that grants the right to write, if we lack it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,11 @@ def _topic(cluster: Cluster, name: str, hidden: list[str]) -> TopicFacts:
         min_insync = int(config.value) if config is not None and config.value else None
     except ClientError as error:
         hidden.append(str(error))
-    return TopicFacts(found, min_insync, _may_write(cluster, name))
+    return TopicFacts(found, min_insync, _grant_write(cluster, name))
 
 
-def _may_write(cluster: Cluster, name: str) -> bool | None:
-    """None on brokers that do not say."""
+def _grant_write(cluster: Cluster, name: str) -> str:
+    """The command that grants the right to write; none if we have it, or the broker does not say."""
     fields = {
         "topics": [{"name": name}],
         "allow_auto_topic_creation": False,
@@ -111,6 +114,9 @@ def _may_write(cluster: Cluster, name: str) -> bool | None:
     try:
         answer = cluster.call(f"rights on {name!r}", METADATA, fields, lowest=FIRST_WITH_OPERATIONS)
     except Unsupported:
-        return None
+        return ""
     operations = answer.topics[0].topic_authorized_operations
-    return None if operations == OPERATIONS_UNKNOWN else bool(operations & (ALL_BIT | WRITE_BIT))
+    if operations == OPERATIONS_UNKNOWN or operations & (ALL_BIT | WRITE_BIT):
+        return ""
+    lacking = cluster.refusal(PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, name)
+    return str(lacking).partition(GRANT)[2]

@@ -8,7 +8,7 @@ was acknowledged, and one may be stopped without stopping writers.
 from collections.abc import Iterator
 
 from fencepost.client.cluster import NO_LEADER, TopicMetadata
-from fencepost.doctor.cluster import INTERNAL, LEDGER, ClusterFacts, TopicFacts
+from fencepost.doctor.cluster import GRANT, INTERNAL, LEDGER, ClusterFacts, TopicFacts
 from fencepost.doctor.findings import Finding, Severity
 from fencepost.wire.terms import TRANSACTION_STATE
 from fencepost.wording import plural
@@ -25,7 +25,7 @@ def judge(facts: ClusterFacts, transaction_timeout_ms: int) -> Iterator[Finding]
     for name, topic in facts.topics.items():
         yield from _topic(facts, name, topic)
     for text in facts.hidden:
-        said, _, command = text.partition(" This grants it: ")
+        said, _, command = text.partition(GRANT)
         yield Finding(Severity.NOTE, "rights", said, command)
 
 
@@ -85,13 +85,19 @@ def _settings(facts: ClusterFacts, transaction_timeout_ms: int) -> Iterator[Find
         yield Finding(Severity.WARNING, "transactional.id.expiration.ms", text, remedy)
     elif forgotten is not None:
         yield Finding(Severity.OK, "transactional.id.expiration.ms", str(forgotten))
+    if facts.settings.get("transaction.partition.verification.enable") == "false":
+        text = "false: a record that comes late opens a transaction that nobody ends, and readers stand still"
+        remedy = _set_by_default(facts, "transaction.partition.verification.enable=true")
+        yield Finding(Severity.WARNING, "transaction.partition.verification.enable", text, remedy)
     if facts.settings.get("unclean.leader.election.enable") == "true" and len(facts.brokers) > 1:
         text = "true: a replica that misses acknowledged records may become leader, and they are gone"
-        remedy = (
-            f"kafka-configs --bootstrap-server {facts.bootstrap} --alter --entity-type brokers --entity-default "
-            "--add-config unclean.leader.election.enable=false"
-        )
+        remedy = _set_by_default(facts, "unclean.leader.election.enable=false")
         yield Finding(Severity.ERROR, "unclean.leader.election.enable", text, remedy)
+
+
+def _set_by_default(facts: ClusterFacts, assignment: str) -> str:
+    where = "--alter --entity-type brokers --entity-default"
+    return f"kafka-configs --bootstrap-server {facts.bootstrap} {where} --add-config {assignment}"
 
 
 def _topic(facts: ClusterFacts, name: str, topic: TopicFacts) -> Iterator[Finding]:
@@ -99,13 +105,8 @@ def _topic(facts: ClusterFacts, name: str, topic: TopicFacts) -> Iterator[Findin
     if metadata is None:
         yield from _missing(facts, name)
         return
-    if topic.may_write is False and name not in INTERNAL:
-        text = "you lack the right Write on it"
-        remedy = (
-            f"kafka-acls --bootstrap-server {facts.bootstrap} --add --allow-principal User:NAME --operation Write "
-            f"--topic {name}"
-        )
-        yield Finding(Severity.ERROR, f"topic {name}", text, remedy)
+    if topic.grant_write and name not in INTERNAL:
+        yield Finding(Severity.ERROR, f"topic {name}", "you lack the right Write on it", topic.grant_write)
     found = [*_partitions(name, metadata), *_replicas(facts, name, metadata, topic.min_insync)]
     shown = f"{plural(len(metadata.partitions), 'partition')}, {plural(metadata.replication_factor, 'replica')}"
     insync = "" if topic.min_insync is None else f", min.insync.replicas {topic.min_insync}"

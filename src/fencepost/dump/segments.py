@@ -63,6 +63,9 @@ def _batches(data: memoryview, records: bool) -> Iterator[BatchAt | Damage]:
 def _tail(data: memoryview, position: int) -> Damage:
     if not any(data[position:]):
         return Damage(position, f"{len(data) - position} zeros: space that was reserved, or a file that was not synced")
+    if len(data) - position < HEADER_BYTES:
+        text = f"the file ends within the header of a batch, {len(data) - position} of {HEADER_BYTES} bytes"
+        return Damage(position, text)
     return Damage(position, "no batch of magic 2 begins here")
 
 

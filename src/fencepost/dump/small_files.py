@@ -82,10 +82,12 @@ def read_time_index(path: Path) -> Iterator[TimeEntry]:
 
 def read_txn_index(path: Path) -> Iterator[AbortedTransaction]:
     data = path.read_bytes()
-    if len(data) % TxnIndex.LAYOUT.size:
-        raise Malformed(f"{path.name} has {len(data)} bytes, which is no whole number of entries")
-    for _, *fields in TxnIndex.LAYOUT.iter_unpack(data):
+    size = TxnIndex.LAYOUT.size
+    rest = len(data) % size
+    for _, *fields in TxnIndex.LAYOUT.iter_unpack(data[: len(data) - rest]):
         yield AbortedTransaction(*fields)
+    if rest:
+        raise Malformed(f"it ends within an entry, after {rest} of {size} bytes")
 
 
 def read_snapshot(path: Path) -> Iterator[ProducerEntry]:

@@ -1,5 +1,7 @@
 """Records to be written, gathered in batches: idempotently, or all of them in one transaction.
 
+Batches fit what their topic takes (`max.message.bytes`). A record that it can never take is refused when it is added.
+
 Invariant: in a transaction nothing is visible before all of the input has been read and written, and after an error
 nothing ever is. Without one, a partition's records are written in the order of the input, each once.
 """
@@ -16,10 +18,12 @@ from fencepost.client.idempotent import init_idempotent
 from fencepost.client.partitioner import partition_for
 from fencepost.client.produce_parts import ACKS_ALL
 from fencepost.client.rights import Operation, wanted
+from fencepost.client.shapes import TopicShape, shape_of
 from fencepost.client.transaction import DEFAULT_TIMEOUT_MS, SharedTransaction
 from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.errors import ConfigError, FencepostError
 from fencepost.lines.json_lines import Draft
+from fencepost.wire.batch import HEADER_BYTES
 from fencepost.wire.compression import Compression
 from fencepost.wire.records import Record, encode_batch
 from fencepost.wire.terms import TopicPartition
@@ -71,6 +75,7 @@ class Producing:
         self._gathered: dict[TopicPartition, _Gathered] = {}
         self._size = 0
         self._turns = itertools.count()
+        self._shapes: dict[str, TopicShape] = {}
         self._keyless: dict[str, int] = {}  #: the partition for records without a key, until its batch is full
 
     def add(self, draft: Draft) -> None:
@@ -79,7 +84,10 @@ class Producing:
         record = Record(draft.key, draft.value, timestamp, headers=draft.headers)
         size = RECORD_OVERHEAD + len(draft.key or b"") + len(draft.value or b"")
         size += sum(len(name) * 4 + len(value or b"") + 8 for name, value in draft.headers)
-        if where in self._gathered and self._gathered[where].size + size > BATCH_BYTES:
+        shape = self._shape(where.topic)
+        self._refuse_unfit(where.topic, shape, record, size)
+        batch_bytes = min(BATCH_BYTES, (shape.max_message_bytes or BATCH_BYTES) - HEADER_BYTES)
+        if where in self._gathered and self._gathered[where].size + size > batch_bytes:
             self._write(where)
         gathered = self._gathered.setdefault(where, _Gathered())
         gathered.records.append(record)
@@ -140,6 +148,24 @@ class Producing:
             self._writer = TransactionWriter(self._cluster, identity, acks=self._order.acks)
         for batch in _split(gathered.records):
             self._writer.write(where, encode_batch(batch, compression=self._order.compression))
+
+    def _shape(self, topic: str) -> TopicShape:
+        if topic not in self._shapes:
+            self._shapes[topic] = shape_of(self._cluster, topic)
+        return self._shapes[topic]
+
+    def _refuse_unfit(self, topic: str, shape: TopicShape, record: Record, size: int) -> None:
+        """`size` is what the record takes at most, before it is compressed."""
+        if shape.needs_key and record.key is None:
+            raise ConfigError(f"it has no key, and topic {topic!r} is compacted: give one with -K or -k")
+        if shape.max_message_bytes is None or size + HEADER_BYTES <= shape.max_message_bytes:
+            return
+        alone = len(encode_batch([record], compression=self._order.compression))
+        if alone > shape.max_message_bytes:
+            raise ConfigError(
+                f"its record makes a batch of {alone} bytes, and topic {topic!r} takes {shape.max_message_bytes}: "
+                f"compress with -z, or fencepost topic config {topic} --set max.message.bytes={alone}"
+            )
 
     @wanted(Operation.WRITE)
     def _place(self, draft: Draft) -> TopicPartition:

@@ -91,6 +91,12 @@ def move(cluster: Cluster, name: str, moves: Sequence[Move]) -> None:
         raise GroupInUse(f"{error}. Nothing was changed") from None
 
 
+def refuse_members(cluster: Cluster, name: str) -> None:
+    """Raises GroupInUse, if the group exists and has any."""
+    for group in survey_groups(cluster, names=[name]).groups:
+        _refuse_members(group)
+
+
 def plan_delete(cluster: Cluster, name: str) -> GroupView:
     """What `delete` would delete. Raises UnknownGroup, GroupInUse."""
     survey = survey_groups(cluster, names=[name])

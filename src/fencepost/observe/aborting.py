@@ -18,7 +18,14 @@ from fencepost.client.cluster import Cluster, Coordinates
 from fencepost.client.fields import by_topic, producer_fields
 from fencepost.client.retry import BUSY, COORDINATOR_MOVED, LEADER_MOVED, Retry, known_code
 from fencepost.client.transaction import INIT_PRODUCER_ID
-from fencepost.errors import AbortRefused, ClientError, ConnectionLost, ErrorCode, TransactionNotFound
+from fencepost.errors import (
+    AbortRefused,
+    ClientError,
+    ConnectionLost,
+    ErrorCode,
+    TopicNotFound,
+    TransactionNotFound,
+)
 from fencepost.observe.backlog import read_backlog
 from fencepost.observe.hanging import find_hanging
 from fencepost.observe.holding import Cause, Hold, cause_of
@@ -116,7 +123,13 @@ class Outcome:
 
 
 def plan_partition(cluster: Cluster, where: TopicPartition, *, start_offset: int | None = None) -> Plan:
-    """End what holds this partition, or the transaction that begins at `start_offset`. Raises TransactionNotFound."""
+    """End what holds this partition, or the transaction that begins at `start_offset`.
+
+    Raises TopicNotFound and TransactionNotFound.
+    """
+    if where.partition not in (partitions := cluster.refresh([where.topic])[where.topic].partitions):
+        last = len(partitions) - 1
+        raise TopicNotFound(f"topic {where.topic!r} has no partition {where.partition}; it has 0 to {last}")
     producers = producers_of(cluster, [where])
     bounds = bounds_of(cluster, [where])
     if where not in producers.found or where not in bounds.found:

@@ -82,7 +82,7 @@ def changes(before: Mapping[str, TransactionView], after: Mapping[str, Transacti
 def _changes_of(old: TransactionView | None, new: TransactionView, now_ms: int) -> list[Change]:
     event = _BY_STATE.get(State(new.state)) if new.state in _STATES else None
     if old is None:
-        return [] if event is None else [Change(now_ms, event, new, _duration(new, new, now_ms))]
+        return [] if event is None else [Change(now_ms, event, new)]
     was_open, is_other = old.is_open, _is_other(old, new)
     if old.state == new.state and not is_other:
         grew = new.state == State.ONGOING and set(new.partitions) - set(old.partitions)
@@ -90,14 +90,12 @@ def _changes_of(old: TransactionView | None, new: TransactionView, now_ms: int) 
     if new.state == State.EMPTY:
         aborted = [Change(now_ms, _abort(old, now_ms), old, _duration(old, new, now_ms))] if was_open else []
         return [*aborted, Change(now_ms, Event.FENCED, new)] if old.epoch != new.epoch else aborted
-    found: list[Change] = []
-    if was_open and is_other and new.is_open:
-        found.append(Change(now_ms, Event.ENDED, old, _duration(old, new, now_ms)))
+    if was_open and is_other:
+        ended = Change(now_ms, Event.ENDED, old, _duration(old, new, now_ms))
+        return [ended] if event is None else [ended, Change(now_ms, event, new)]
     if event is Event.ABORTED and was_open:
         event = _abort(old, now_ms)
-    if event is not None:
-        found.append(Change(now_ms, event, new, _duration(old if was_open else new, new, now_ms)))
-    return found
+    return [] if event is None else [Change(now_ms, event, new, _duration(old, new, now_ms))]
 
 
 _STATES = frozenset(State)
@@ -117,6 +115,6 @@ def _abort(old: TransactionView, now_ms: int) -> Event:
 
 def _duration(old: TransactionView, new: TransactionView, now_ms: int) -> int | None:
     """Up to the look that showed its end."""
-    if old.start_ms is None or not (old.is_open and new.state in _ENDED | {State.ONGOING}) or old is new:
+    if old.start_ms is None or not old.is_open or new.state not in _ENDED | {State.ONGOING}:
         return None
     return max(0, now_ms - old.start_ms)

@@ -87,10 +87,17 @@ def test_a_connection_that_was_closed_while_idle_is_noticed_before_it_is_used(br
     wait_until(lambda: not connection.is_usable(), "it is noticed")
 
 
-@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x03\x00\x02\x02\x0a"])
-def test_a_peer_that_speaks_something_else_is_taken_for_no_kafka(broker, connect, greeting):
+@pytest.mark.parametrize(
+    ("greeting", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is this a Kafka listener without TLS"),
+        (b"\x15\x03\x03\x00\x02\x02\x0a", "it speaks TLS: set security.protocol to SSL or SASL_SSL"),
+    ],
+    ids=["HTTP", "TLS"],
+)
+def test_a_peer_that_speaks_something_else_is_taken_for_no_kafka(broker, connect, greeting, said):
     broker.answers[API_VERSIONS] = greeting
-    with pytest.raises(ConnectionLost, match="is this a Kafka listener without TLS"):
+    with pytest.raises(ConnectionLost, match=said):
         connect()
 
 

@@ -127,6 +127,17 @@ def test_what_happened_between_two_looks() -> None:
     assert seen(done, done, None) == [[], [Event.FORGOTTEN]]
 
 
+def test_a_transaction_that_was_replaced_gives_its_duration_to_no_other() -> None:
+    old = view("Ongoing", A, started_ms=NOW_MS - 5_000)
+    for state, event in (
+        ("Ongoing", Event.BEGUN),
+        ("CompleteCommit", Event.COMMITTED),
+        ("CompleteAbort", Event.ABORTED),
+    ):
+        news = Seen(Survey((old,))).next(Survey((view(state, A, started_ms=NOW_MS - 100),)), NOW_MS)
+        assert [(each.event, each.duration_ms) for each in news] == [(Event.ENDED, 5_000), (event, None)]
+
+
 def test_a_broker_that_does_not_answer_does_not_make_ids_look_forgotten() -> None:
     looks = Seen(Survey((view("Ongoing", A),)))
     assert looks.next(Survey((), DOWN), NOW_MS) == []
