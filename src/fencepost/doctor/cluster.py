@@ -6,15 +6,14 @@ What we may not see is None, and `hidden` has the reason.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fencepost.client.admin import ALL_BIT, OPERATIONS_UNKNOWN, WRITE_BIT
+from fencepost.client.admin import check_may_write
 from fencepost.client.cluster import Cluster, TopicMetadata
 from fencepost.client.configs import Of, describe_configs
-from fencepost.client.registration import PRODUCE, TRANSACTION_VERSION
-from fencepost.errors import ClientError, ConnectionLost, ErrorCode, NotAuthorized, Unsupported
+from fencepost.client.registration import TRANSACTION_VERSION
+from fencepost.client.rights import Right
+from fencepost.errors import ClientError, ConnectionLost, NotAuthorized
 from fencepost.wire.terms import CONSUMER_OFFSETS, TRANSACTION_STATE
 
-METADATA = 3
-FIRST_WITH_OPERATIONS = 8
 LEDGER = "fencepost.ledger"
 #: The topics that transactions depend on, and the setting that says how often each is replicated when it is created.
 INTERNAL = {
@@ -31,6 +30,7 @@ SETTINGS = (
     "unclean.leader.election.enable",
     "transaction.partition.verification.enable",
 )
+
 #: What stands between a right that is missing and the command that grants it.
 GRANT = " This grants it: "
 
@@ -106,17 +106,8 @@ def _topic(cluster: Cluster, name: str, hidden: list[str]) -> TopicFacts:
 
 def _grant_write(cluster: Cluster, name: str) -> str:
     """The command that grants the right to write; none if we have it, or the broker does not say."""
-    fields = {
-        "topics": [{"name": name}],
-        "allow_auto_topic_creation": False,
-        "include_topic_authorized_operations": True,
-    }
     try:
-        answer = cluster.call(f"rights on {name!r}", METADATA, fields, lowest=FIRST_WITH_OPERATIONS)
-    except Unsupported:
-        return ""
-    operations = answer.topics[0].topic_authorized_operations
-    if operations == OPERATIONS_UNKNOWN or operations & (ALL_BIT | WRITE_BIT):
-        return ""
-    lacking = cluster.refusal(PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, name)
-    return str(lacking).partition(GRANT)[2]
+        check_may_write(cluster, name)
+    except NotAuthorized as error:
+        return error.right.command if isinstance(error.right, Right) else str(error)
+    return ""
