@@ -113,6 +113,7 @@ bench: setup kafka spark-kafka ## compare with Apache Kafka: speed, CPU, memory 
 	$(BIN)/python -m bench.connections $(ARGS)
 	$(BIN)/python -m bench.transactions $(ARGS)
 	$(BIN)/python -m bench.spark $(ARGS)
+	$(BIN)/python -m bench.stages $(ARGS)
 	$(BIN)/python -m bench.state $(ARGS)
 	$(BIN)/python -m bench.growth $(ARGS)
 
