@@ -93,6 +93,7 @@ export class Log {
       for (const each of batches) known.set(each.first, each);
       merged.batches = [...known.values()].sort((a, b) => a.first - b.first);
     }
+    withEnds(merged.batches);
     this.windows = [...this.windows.filter(each => !touching.includes(each)), merged].sort((a, b) => a.from - b.from);
     let count = this.windows.reduce((sum, each) => sum + each.batches.length, 0);
     while (count > BATCHES_KEPT && this.windows.length > 1) {
@@ -112,6 +113,16 @@ export class Log {
     if (this.bounds && this.bounds.stable !== bounds.stable) this.tail = undefined;
     this.bounds = bounds;
     if (bounds.log_start) this.windows = this.windows.filter(each => each.to > bounds.log_start);
+  }
+}
+
+/** Which marker ended each transaction, where it came with a later window. @param {Batch[]} batches */
+function withEnds(batches) {
+  /** @type {Map<number|undefined, number>} */
+  const ends = new Map();
+  for (const each of batches.toReversed()) {
+    if (each.outcome === 'commit' || each.outcome === 'abort') ends.set(each.producer, each.first);
+    else if (each.outcome === 'committed' || each.outcome === 'aborted') each.ends_at ??= ends.get(each.producer);
   }
 }
 
