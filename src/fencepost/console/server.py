@@ -51,7 +51,7 @@ def serve(options: Options, started: Callable[[str], None]) -> None:
     with _listening(options.listen) as listener:
         host, port = listener.getsockname()[:2]
         names = {options.listen.host, socket.gethostname(), *options.names} - set(EVERYWHERE)
-        console = Console(patient_settings(options.cluster), Rules.make(names, options.token, options.changes))
+        console = Console(patient_settings(options.cluster), Rules.make(names, options.token, options.changes, port))
         config = uvicorn.Config(
             console.app(),
             access_log=False,

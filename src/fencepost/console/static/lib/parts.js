@@ -149,7 +149,8 @@ function stepWords(step) {
 export function confirmAbort(of, context) {
   const dialog = /** @type {HTMLDialogElement} */ (h('dialog.confirm', { 'aria-label': 'Abort a transaction' }));
   const body = h('div', {});
-  dialog.append(h('h2', {}, 'Abort this transaction?'), body);
+  const title = h('h2', {}, 'Abort this transaction?');
+  dialog.append(title, body);
   document.body.append(dialog);
   dialog.addEventListener('close', () => dialog.remove());
   dialog.showModal();
@@ -174,6 +175,7 @@ export function confirmAbort(of, context) {
   const run = plan => during(body, async () => {
     show(body, h('p.empty.loading', {}, 'Aborting, and waiting until the last stable offset moves …'));
     const done = await change('abort', { ...of, producer: plan.producer, epoch: plan.epoch, even_if_live: true });
+    title.textContent = 'Aborted';
     show(body,
       h('p', {}, done.proven ? '✓ It is aborted, and readers go on.' : 'It was aborted, but the last stable offset has not moved everywhere yet.'),
       h('ul', {}, done.freed.map((/** @type {any} */ each) => h('li', {}, placeLink(each), `: last stable offset ${number(each.before)} → ${number(each.after)}`))),
