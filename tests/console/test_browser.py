@@ -138,6 +138,31 @@ def test_home_and_zoom_do_not_jump_to_the_end_of_a_long_log(tab: Any, page: Page
     assert first < 1_500  # the middle of what was seen before
 
 
+def test_a_log_that_rests_is_drawn_and_asked_for_rarely(tab: Any, page: Page, log_topic: str):
+    tab.add_init_script(COUNT_FRAMES)
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url.partition("?")[0].rpartition("/")[2]))
+    go(tab, page, f"partition?topic={log_topic}&partition=0")
+    tab.locator('canvas.strip[data-batches="7"]').wait_for()
+    asked.clear()
+    before = tab.evaluate("() => drawn")
+    for _ in range(3):  # it asks for the bounds every second
+        with tab.expect_request("**/api/partition?*"):
+            pass
+    assert asked.count("strip") <= 4 and tab.evaluate("() => drawn") - before < 60
+    go(tab, page, "pipelines")
+    before, rounds = tab.evaluate("() => drawn"), updates(tab)
+    tab.wait_for_function(f"() => ({UPDATES}) > {rounds + 4}", polling=100)  # not with every frame
+    assert tab.evaluate("() => drawn") - before < 30  # nothing is drawn that nobody sees
+
+
+COUNT_FRAMES = """
+    window.drawn = 0;
+    const real = window.requestAnimationFrame.bind(window);
+    window.requestAnimationFrame = act => { window.drawn += 1; return real(act); };
+"""
+
+
 def test_records_are_paged_back_from_the_end(tab: Any, page: Page, bootstrap: str, topic: MakeTopic):
     name = topic()
     stuck.write(bootstrap, name, *map(str, range(800)))

@@ -107,7 +107,8 @@ export class Strip {
 
   all() {
     const { batches } = this.log.between(this.left, this.left + this.span);
-    const tail = this.log.tail?.batches.filter(each => each.first >= this.bounds.stable && each.last >= this.left && each.first <= this.left + this.span) ?? [];
+    const known = new Set(batches.map(each => each.first));
+    const tail = this.log.tail?.batches.filter(each => !known.has(each.first) && each.last >= this.left && each.first <= this.left + this.span) ?? [];
     if (this.span > FULL_OFFSETS) return [...(this.log.sampled?.batches ?? []), ...tail];
     return [...batches, ...tail];
   }
@@ -146,7 +147,7 @@ export class Strip {
   }
 
   schedule() {
-    if (this.isScheduled) return;
+    if (this.isScheduled || !this.canvas.isConnected) return;
     this.isScheduled = true;
     requestAnimationFrame(() => { this.isScheduled = false; this.draw(); });
   }

@@ -68,8 +68,6 @@ export const partition = {
           strip.scale = Math.max(strip.width / Math.max(60, Math.min(span * 1.2, 160)), 4);
           show(picker, Array.from({ length: Math.min(found.partitions, 2000) }, (_, index) => h('option', { value: index, selected: index === place.partition }, `partition ${index}`)));
         }
-        strip.schedule();
-        await log.load(Math.max(found.bounds.stable, found.bounds.log_start), found.bounds.end);
         describe(found.open);
         if (Date.now() - mapped > 15000) {
           mapped = Date.now();
