@@ -57,9 +57,10 @@ export const why = {
     };
     /** Like the server's, but only of these. @param {Hold[]} holds @param {Explanation} found */
     const headline = (holds, found) => {
-      const held = new Set(holds.flatMap(hold => hold.partitions.map(each => `${each.topic}-${each.partition}`))).size;
+      const held = [...new Map(holds.flatMap(hold => hold.partitions).map(each => [`${each.topic}-${each.partition}`, each.stable]))];
       const waiting = atMost(holds.reduce((sum, hold) => sum + hold.waiting, 0), holds.every(hold => hold.exact));
-      return `${number(held)} of ${plural(found.partitions, 'partition')} ${held === 1 ? 'is' : 'are'} HELD: read_committed readers stop there, ${waiting} committed records behind it`;
+      const where = held.length === 1 ? `${held[0][0]} is HELD: read_committed readers stop at offset ${number(held[0][1])}` : `${number(held.length)} of ${plural(found.partitions, 'partition')} are HELD: read_committed readers stop there`;
+      return `${where}, ${waiting} committed records behind it`;
     };
     /** @param {Hold} hold @param {Explanation} found */
     const picture = (hold, found) => {
