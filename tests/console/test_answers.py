@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from fencepost.lab.kit.servers import Ours
+from fencepost.lines.json_lines import from_line
 from tests import logins
 from tests.conftest import MakeTopic, unique, wait_until
 from tests.console.web import Page, make_log, opened
@@ -58,7 +59,9 @@ def test_records_are_what_each_kind_of_reader_sees(page: Page, log: str):
     assert values(filter="BEH") == ["behind"]
     assert values(limit=2) == ["a", "b"]
     lines = page.get("/api/download", topic=log, start=0, view="read_committed").body.splitlines()
-    assert [json.loads(line)["value"]["text"] for line in lines] == ["a", "b", "plain"]
+    assert [from_line(line).value for line in lines] == [b"a", b"b", b"plain"]  # `fencepost produce` takes them
+    (aborted,) = page.get("/api/download", topic=log, start=0, outcome="aborted").body.splitlines()
+    assert json.loads(aborted)["transaction"]["outcome"] == "aborted"
 
 
 def test_records_can_be_found_by_time(page: Page, bootstrap: str, topic: MakeTopic):
@@ -70,6 +73,21 @@ def test_records_can_be_found_by_time(page: Page, bootstrap: str, topic: MakeTop
     found = page.ask("records", topic=name, time_ms=1_500_000)
     assert [each["offset"] for each in found["records"]] == [1, 2]
     assert page.ask("records", topic=name, time_ms=9_000_000_000_000)["records"] == []
+
+
+def test_a_long_value_is_cut_on_the_page_and_whole_in_a_download(page: Page, bootstrap: str, topic: MakeTopic):
+    name, text = topic(), "é" * 20_000
+    stuck.write(bootstrap, name, text)
+    (record,) = page.ask("records", topic=name, start=0)["records"]
+    assert record["value"] == {"text": text[: 32 << 9], "size": 40_000, "cut": True}
+    assert json.loads(page.get("/api/download", topic=name, start=0).body)["value"] == text
+
+
+def test_settings_of_the_topic_itself_come_first(page: Page, topic: MakeTopic):
+    settings = page.ask("topic", name=topic(config={"retention.ms": 12_345}))["settings"]
+    assert settings[0] == {"name": "retention.ms", "value": "12345", "own": True}
+    rest = [each["name"] for each in settings[1:] if not each["own"]]
+    assert rest == sorted(rest) and "cleanup.policy" in rest
 
 
 def test_bytes_that_are_no_text_stay_whole(page: Page, bootstrap: str, topic: MakeTopic):
@@ -143,7 +161,9 @@ def test_topics_have_sizes_and_settings(page: Page, log: str):
     row = page.await_row("topics", log)
     assert row["partitions"] == 1 and row["bytes"] > 0 and row["held"] == 1
     found = page.ask("topic", name=log)
-    assert found["settings"]["cleanup.policy"] == "delete" and found["partitions"][0]["bounds"]["end"] > 0
+    assert {"name": "cleanup.policy", "value": "delete", "own": False} in found["settings"] and found["partitions"][0][
+        "bounds"
+    ]["end"] > 0
 
 
 def test_prometheus_can_read_it(page: Page, log: str):

@@ -73,6 +73,107 @@ def test_transactions_are_live_and_tell_their_story(tab: Any, page: Page, busy: 
     tab.locator(".drawer").wait_for(state="detached")
 
 
+def test_an_update_takes_no_click_no_focus_and_no_selection_away(tab: Any, page: Page, busy: str):
+    go(tab, page, "transactions")
+    filtered(tab, busy).hover()
+    tab.evaluate("key => getSelection().selectAllChildren(document.querySelector(`[data-key='${key}'] .mono`))", busy)
+    tab.get_by_label("Filter").focus()
+    before = updates(tab)
+    tab.wait_for_function(f"() => ({UPDATES}) > {before + 4}")
+    assert tab.evaluate("() => getSelection().toString()") == busy
+    assert tab.evaluate("() => document.activeElement.ariaLabel") == "Filter"
+    tab.evaluate("() => getSelection().removeAllRanges()")  # what is selected would be dragged
+    tab.mouse.down()
+    before = updates(tab)
+    tab.wait_for_function(f"() => ({UPDATES}) > {before + 4}")
+    tab.mouse.up()
+    tab.get_by_text("Coordinator").wait_for()
+
+
+UPDATES = "performance.getEntriesByName('update').length"
+
+
+def updates(tab: Any) -> int:
+    return int(tab.evaluate(f"() => {UPDATES}"))
+
+
+def test_a_tab_that_nobody_sees_lets_go_of_its_stream(tab: Any, page: Page):
+    """Browsers open six connections to a host, for all tabs together: the seventh tab would not load."""
+    go(tab, page, "topics")
+    tab.get_by_text("live", exact=True).wait_for()
+    hide = """isHidden => {
+        Object.defineProperty(document, 'hidden', {get: () => isHidden, configurable: true});
+        document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    with tab.expect_event("requestfailed", lambda asked: "/api/events" in asked.url):
+        tab.evaluate(hide, True)
+    with tab.expect_request("**/api/events*"):
+        tab.evaluate(hide, False)
+    tab.get_by_text("live", exact=True).wait_for()
+
+
+def test_json_is_shown_in_lines_and_nothing_else_changes(tab: Any, page: Page, bootstrap: str, topic: MakeTopic):
+    name = topic()
+    stuck.write(bootstrap, name, '{"id":12345678901234567890,"price":1.10,"tags":["[",{}],"none":[]}')
+    go(tab, page, f"records?topic={name}&partition=0&start=0")
+    row(tab, "0").click()
+    lines = ["{", '  "id": 12345678901234567890,', '  "price": 1.10,', '  "tags": [', '    "[",', "    {}", "  ],"]
+    assert tab.locator(".record pre").last.inner_text().splitlines() == [*lines, '  "none": []', "}"]
+
+
+def test_home_and_zoom_do_not_jump_to_the_end_of_a_long_log(tab: Any, page: Page, bootstrap: str, topic: MakeTopic):
+    name = topic()
+    producer = Producer({**logins.confluent(bootstrap), "batch.num.messages": 50})
+    for number in range(2_000):
+        producer.produce(name, str(number))
+    producer.flush()
+    go(tab, page, f"partition?topic={name}&partition=0")
+    tab.get_by_text("2,000, the end").wait_for()
+    tab.locator("canvas.strip").focus()
+    for key in (*"-" * 12, "Home", *"+" * 8):
+        tab.keyboard.press(key)
+    tab.locator('canvas.strip:not([data-batches="0"])').wait_for()
+    tab.keyboard.press("]")
+    first = int(tab.locator(".strip-note").inner_text().split()[1].replace(",", ""))
+    assert first < 1_500  # the middle of what was seen before
+
+
+def test_a_log_that_rests_is_drawn_and_asked_for_rarely(tab: Any, page: Page, log_topic: str):
+    tab.add_init_script(COUNT_FRAMES)
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url.partition("?")[0].rpartition("/")[2]))
+    go(tab, page, f"partition?topic={log_topic}&partition=0")
+    tab.locator('canvas.strip[data-batches="7"]').wait_for()
+    asked.clear()
+    before = tab.evaluate("() => drawn")
+    for _ in range(3):  # it asks for the bounds every second
+        with tab.expect_request("**/api/partition?*"):
+            pass
+    assert asked.count("strip") <= 4 and tab.evaluate("() => drawn") - before < 60
+    go(tab, page, "pipelines")
+    before, rounds = tab.evaluate("() => drawn"), updates(tab)
+    tab.wait_for_function(f"() => ({UPDATES}) > {rounds + 4}", polling=100)  # not with every frame
+    assert tab.evaluate("() => drawn") - before < 30  # nothing is drawn that nobody sees
+
+
+COUNT_FRAMES = """
+    window.drawn = 0;
+    const real = window.requestAnimationFrame.bind(window);
+    window.requestAnimationFrame = act => { window.drawn += 1; return real(act); };
+"""
+
+
+def test_records_are_paged_back_from_the_end(tab: Any, page: Page, bootstrap: str, topic: MakeTopic):
+    name = topic()
+    stuck.write(bootstrap, name, *map(str, range(800)))
+    go(tab, page, f"records?topic={name}&partition=0")
+    row(tab, "799").wait_for()  # the last are in sight
+    for first in ("100", "0"):
+        tab.get_by_role("button", name="Earlier").click()
+        row(tab, first).wait_for()
+    tab.get_by_role("button", name="Earlier").wait_for(state="hidden")
+
+
 def test_a_partition_is_a_strip_that_can_be_walked(tab: Any, page: Page, log_topic: str):
     go(tab, page, f"partition?topic={log_topic}&partition=0")
     tab.get_by_text("before the end").wait_for()
@@ -218,6 +319,20 @@ def test_a_killed_broker_is_shown_and_its_return_noticed(tab: Any, start_broker:
 
 
 @pytest.mark.thorough
+def test_a_broker_that_stands_still_is_noticed_before_its_requests_time_out(
+    tab: Any, start_broker: Callable[..., Ours]
+):
+    broker = start_broker()
+    with opened(broker.bootstrap) as page:
+        go(tab, page, "topics")
+        tab.get_by_text("live", exact=True).wait_for()
+        broker.pause()
+        tab.get_by_text(re.compile("waiting, .* old")).wait_for()
+        broker.resume()
+        tab.get_by_text("live", exact=True).wait_for()
+
+
+@pytest.mark.thorough
 def test_a_console_that_is_gone_is_shown_as_disconnected(tab: Any, bootstrap: str):
     with opened(bootstrap) as page:
         go(tab, page, "topics")
@@ -235,6 +350,18 @@ def test_a_token_opens_the_page(tab: Any, bootstrap: str):
         tab.get_by_label("Token").fill("open sesame")
         tab.get_by_role("button", name="Log in").click()
         tab.get_by_role("link", name="Transactions").wait_for()
+
+
+@pytest.mark.thorough
+def test_a_console_that_was_started_again_asks_for_the_token(tab: Any, bootstrap: str):
+    token = {"FENCEPOST_CONSOLE_TOKEN": "open sesame"}
+    with opened(bootstrap, variables=token) as page:
+        tab.goto(page.url)
+        tab.get_by_label("Token").fill("open sesame")
+        tab.get_by_role("button", name="Log in").click()
+        tab.get_by_text("live", exact=True).wait_for()
+    with opened(bootstrap, "--listen", page.host, variables=token):
+        tab.get_by_label("Token").wait_for()
 
 
 @pytest.mark.thorough

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from click.testing import CliRunner, Result
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 
 from fencepost.cli.main import main
@@ -20,6 +20,8 @@ from tests.conftest import wait_until
 
 #: Brokers with this setting take a batch of a transaction that no coordinator knows, as brokers before KIP-890 did.
 TRUSTING = {"transaction.partition.verification.enable": "false"}
+#: What a coordinator of Apache Kafka answers that was never asked before.
+UNREADY = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
 
 
 def leave_hanging(
@@ -114,7 +116,17 @@ def following(bootstrap: str, group: str, topic: str, more: Mapping[str, str] | 
 
 def set_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({**logins.confluent(bootstrap), "group.id": group, "enable.auto.commit": False})
-    consumer.commit(offsets=[Place(topic, 0, offset)], asynchronous=False)
+
+    def is_committed() -> bool:
+        try:
+            consumer.commit(offsets=[Place(topic, 0, offset)], asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in UNREADY:
+                raise
+            return False
+        return True
+
+    wait_until(is_committed, f"{group} has its offset")
     consumer.close()
 
 

@@ -24,7 +24,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.hosts import LOCAL_NAMES, is_known_host
 
-COOKIE = "fencepost_console"
 CHANGE_HEADER = "x-fencepost-change"
 SESSIONS_MAX = 256
 #: Everything comes from us, nothing is evaluated, and strings never become markup.
@@ -62,17 +61,24 @@ class Rules:
     names: frozenset[str] = LOCAL_NAMES  #: hosts beside addresses, in lower case
     token: str | None = field(default=None, repr=False)
     changes: Changes = Changes.REFUSED
+    port: int = 0
 
     @classmethod
-    def make(cls, names: Iterable[str], token: str | None, changes: Changes) -> "Rules":
-        return cls(LOCAL_NAMES | {name.lower() for name in names}, token, changes)
+    def make(cls, names: Iterable[str], token: str | None, changes: Changes, port: int) -> "Rules":
+        return cls(LOCAL_NAMES | {name.lower() for name in names}, token, changes, port)
+
+    @property
+    def cookie(self) -> str:
+        """Browsers send cookies to every port of a host, so each console has its own."""
+        return f"fencepost_console_{self.port}"
 
 
 class Sessions:
     """Logins, the oldest forgotten first. They end with the process."""
 
-    def __init__(self, token: str | None) -> None:
-        self._token = token
+    def __init__(self, rules: Rules) -> None:
+        self._token = rules.token
+        self.cookie = rules.cookie
         self._open: OrderedDict[str, None] = OrderedDict()
         self.change_secret = secrets.token_urlsafe(24)
 
@@ -101,15 +107,14 @@ class Sessions:
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self.is_token(given.strip()):
             return True
-        return session_of(headers) in self._open
+        return self.session_of(headers) in self._open
 
-
-def session_of(headers: Headers) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+    def session_of(self, headers: Headers) -> str:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return ""
+        return "" if found is None else found.value
 
 
 class Gate:

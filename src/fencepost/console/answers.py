@@ -6,17 +6,20 @@ no sense; errors of the cluster pass through.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fencepost.client.admin import topic_configs
 from fencepost.client.cluster import Cluster
+from fencepost.client.configs import Of, Source, describe_configs
 from fencepost.client.offsets import partitions_of
 from fencepost.console import logs, shapes
 from fencepost.console.history import Story
 from fencepost.console.logs import Outcome, read_window, sample
-from fencepost.console.records import LIMIT_MAX, Page, View, Wanted, last_start, offset_at, read_page
+from fencepost.console.records import DOWNLOAD_MAX, LIMIT_MAX, Page, View, Wanted, last_start, offset_at, read_page
 from fencepost.console.sampling import Sampler
 from fencepost.console.shapes import Json
 from fencepost.console.whole import find_parts, partitions_of_producer
 from fencepost.errors import ClientError, FencepostError
+from fencepost.lines.json_lines import as_dict
+from fencepost.lines.reading import Outcome as Spelled
+from fencepost.lines.reading import Seen
 from fencepost.observe.groups import lags_of, survey_groups
 from fencepost.observe.producers import open_in, producers_of
 from fencepost.observe.stable import bounds_of
@@ -118,14 +121,14 @@ def batch(cluster: Cluster, given: Parameters) -> Json:
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
-def wanted_in(given: Parameters) -> Wanted:
+def wanted_in(given: Parameters, limit_max: int = LIMIT_MAX) -> Wanted:
     try:
         view = View(given.get("view") or View.UNCOMMITTED)
         outcome = Outcome(given["outcome"]) if given.get("outcome") else None
     except ValueError as error:
         raise Wrong(str(error)) from None
     producer = number(given, "producer") if given.get("producer") else None
-    limit = max(1, min(number(given, "limit", 100), LIMIT_MAX))
+    limit = max(1, min(number(given, "limit", 100), limit_max))
     return Wanted(view, given.get("filter", ""), outcome, producer, limit)
 
 
@@ -150,14 +153,24 @@ def records(cluster: Cluster, given: Parameters) -> Json:
 
 
 def download(cluster: Cluster, given: Parameters) -> tuple[TopicPartition, Page]:
-    where, wanted = place(given), wanted_in(given)
+    where, wanted = place(given), wanted_in(given, DOWNLOAD_MAX)
     return where, read_page(cluster, where, start_in(cluster, where, given, wanted.limit), wanted)
 
 
 def lines(where: TopicPartition, page: Page) -> Iterator[Json]:
-    """Of a download: one object for each record, in full."""
+    """Of a download: one object for each record, in full, as `fencepost consume --json` spells it."""
     for record, of in page.found:
-        yield {**shapes.place(where), **shapes.record(record, of, limit=None)}
+        header = of.header
+        yield as_dict(Seen(where, record, _SPELLED[of.outcome], None, header.producer_id, header.producer_epoch))
+
+
+_SPELLED = {
+    Outcome.PLAIN: Spelled.NONE,
+    Outcome.COMMITTED: Spelled.COMMITTED,
+    Outcome.ABORTED: Spelled.ABORTED,
+    Outcome.OPEN: Spelled.OPEN,
+    Outcome.UNDECIDED: Spelled.OPEN,  # to readers it is: it lies above the last stable offset
+}
 
 
 # -- transactions ------------------------------------------------------------------------------------------------------
@@ -261,9 +274,9 @@ def topic(cluster: Cluster, given: Parameters) -> Json:
     metadata = cluster.topic(name)
     found = bounds_of(cluster, places)
     try:
-        settings: dict[str, str | None] | None = topic_configs(cluster, name)
+        configs = describe_configs(cluster, Of.TOPIC, name)
     except ClientError:  # hidden from us
-        settings = None
+        configs = {}
     return {
         "name": name,
         "id": metadata.id.hex(),
@@ -278,7 +291,10 @@ def topic(cluster: Cluster, given: Parameters) -> Json:
             }
             for where in places
         ],
-        "settings": settings,
+        "settings": [
+            {"name": each.name, "value": each.value, "own": each.source is Source.TOPIC}
+            for each in sorted(configs.values(), key=lambda each: (each.source is not Source.TOPIC, each.name))
+        ],
     }
 
 

@@ -20,7 +20,7 @@ from fencepost import __version__
 from fencepost.client.cluster import Cluster
 from fencepost.client.settings import ClientSettings
 from fencepost.console import answers, shapes
-from fencepost.console.access import COOKIE, Changes, Gate, Rules, Sessions, refuse, session_of
+from fencepost.console.access import Changes, Gate, Rules, Sessions, refuse
 from fencepost.console.answers import Parameters, Wrong
 from fencepost.console.board import HEALTH, Board, Watcher, now_ms
 from fencepost.console.clusters import ANSWER_S_MAX, CHANGE_S_MAX, Pool
@@ -61,7 +61,7 @@ class Console:
         self.settings = settings
         self.rules = rules
         self.metrics_url = metrics_url  #: of the broker beside it
-        self.sessions = Sessions(rules.token)
+        self.sessions = Sessions(rules)
         self.board = Board()
         self.sampler = Sampler(settings, self.board)
         self.pool = Pool(settings)
@@ -125,13 +125,13 @@ class Console:
             return refuse(401, "that is not the console's token")
         answer = JSONResponse({})
         is_secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=is_secure, path="/")
+        answer.set_cookie(self.sessions.cookie, session, httponly=True, samesite="strict", secure=is_secure, path="/")
         return answer
 
     async def log_out(self, request: Request) -> Response:
-        self.sessions.log_out(session_of(request.headers))
+        self.sessions.log_out(self.sessions.session_of(request.headers))
         answer = JSONResponse({})
-        answer.delete_cookie(COOKIE, path="/")
+        answer.delete_cookie(self.sessions.cookie, path="/")
         return answer
 
     async def session(self, _: Request) -> Response:

@@ -152,6 +152,12 @@ class History:
         ]
         return min(near, key=lambda each: abs((each.ended_ms or 0) - ended_ms), default=None)
 
+    def last(self, count: int) -> tuple[list[Story], int | None]:
+        """What is open and so many that ended; and since when all are among them, if there were more."""
+        ended = list(self.ended)[-count:]
+        since_ms = ended[0].ended_ms if len(self.ended) > len(ended) else None
+        return [*ended, *list(self.open.values())[-count:]], since_ms
+
     def figures(self, now_ms: int) -> Figures:
         since = now_ms - RATE_WINDOW_S * 1000
         lately = [each for each in self.ended if (each.ended_ms or 0) >= since]

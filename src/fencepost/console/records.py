@@ -17,6 +17,7 @@ from fencepost.wire.terms import Isolation, TopicPartition
 
 BYTES_MAX = 8 << 20
 LIMIT_MAX = 500
+DOWNLOAD_MAX = 10_000
 WINDOW_BATCHES = 200
 
 

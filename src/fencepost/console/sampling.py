@@ -122,13 +122,14 @@ class Sampler:
     # -- the loop ----------------------------------------------------------------------------------------------------
 
     def _run(self, question: Question) -> None:
+        is_first = True  # or the first again: it connects and catches up, so its time says nothing about the next
         with Cluster(self._settings) as cluster:
             while not self._stop.is_set():
                 began_s = time.monotonic()
                 is_good = self._once(question, cluster)
-                took_s = time.monotonic() - began_s
-                pause_s = max(question.every_s, SHARE * took_s) if is_good else RETRY_S
-                self._pause(pause_s)
+                took_s = 0.0 if is_first else time.monotonic() - began_s
+                self._pause(max(question.every_s, SHARE * took_s) if is_good else RETRY_S)
+                is_first = not is_good
 
     def _once(self, question: Question, cluster: Cluster) -> bool:
         began_s = time.monotonic()
@@ -168,10 +169,9 @@ class Sampler:
         now = now_ms()
         with self._lock:
             self._follower.follow(cluster, now)
-            ended = list(self.history.ended)[-TIMELINE_SHOWN:]
-            opened = list(self.history.open.values())[-TIMELINE_SHOWN:]
+            stories, since_ms = self.history.last(TIMELINE_SHOWN)
             figures = self.history.figures(now)
-        return {each.key: shapes.story(each) for each in (*ended, *opened)}, shapes.figures(figures)
+        return {each.key: shapes.story(each) for each in stories}, {**shapes.figures(figures), "since_ms": since_ms}
 
     def _topics(self, cluster: Cluster) -> Sample:
         places = every_partition(cluster)

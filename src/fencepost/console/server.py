@@ -52,7 +52,7 @@ def serve(options: Options, started: Callable[[str], None]) -> None:
     with _listening(options.listen) as listener:
         host, port = listener.getsockname()[:2]
         names = {options.listen.host, socket.gethostname(), *options.names} - set(EVERYWHERE)
-        rules = Rules.make(names, options.token, options.changes)
+        rules = Rules.make(names, options.token, options.changes, port)
         console = Console(patient_settings(options.cluster), rules, options.metrics_url)
         config = uvicorn.Config(
             console.app(),

@@ -31,11 +31,12 @@ def place(where: TopicPartition) -> Json:
     return {"topic": where.topic, "partition": where.partition}
 
 
-def text_of(data: bytes | None, limit: int | None = SHOWN_BYTES) -> Json | None:
+def text_of(data: bytes | None) -> Json | None:
     """Null stays null. Text that a page can show is text, anything else base64."""
     if data is None:
         return None
-    shown = data if limit is None else data[:limit]
+    shown = data[:SHOWN_BYTES]
+    about: Json = {"size": len(data), "cut": True} if len(shown) < len(data) else {"size": len(data)}
     text: str | None
     try:
         text = shown.decode()
@@ -43,8 +44,8 @@ def text_of(data: bytes | None, limit: int | None = SHOWN_BYTES) -> Json | None:
         is_cut_character = len(shown) < len(data) and error.start > len(shown) - 4
         text = shown[: error.start].decode() if is_cut_character else None
     if text is not None and not any(ord(each) < 32 and each not in "\t\r\n" for each in text):
-        return {"text": text, "size": len(data)}
-    return {"base64": base64.b64encode(shown).decode(), "size": len(data)}
+        return {"text": text, **about}
+    return {"base64": base64.b64encode(shown).decode(), **about}
 
 
 def transaction(found: TransactionView) -> Json:
@@ -154,13 +155,13 @@ def window(found: Window) -> Json:
     }
 
 
-def record(found: Record, of: LogBatch, limit: int | None = SHOWN_BYTES) -> Json:
+def record(found: Record, of: LogBatch) -> Json:
     shown: Json = {
         "offset": found.offset,
         "time_ms": found.timestamp,
-        "key": text_of(found.key, limit),
-        "value": text_of(found.value, limit),
-        "headers": [[name, text_of(value, limit)] for name, value in found.headers],
+        "key": text_of(found.key),
+        "value": text_of(found.value),
+        "headers": [[name, text_of(value)] for name, value in found.headers],
         "outcome": of.outcome,
     }
     if of.outcome is not Outcome.PLAIN:

@@ -34,6 +34,17 @@ def test_a_transaction_has_a_beginning_a_decision_and_an_end():
     assert history.figures(1_000).percentiles_ms["p50"] == 50 and not history.open
 
 
+def test_only_the_last_ones_are_shown_and_since_when_they_are_all():
+    history = History()
+    for number in range(3):
+        for state in (State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_COMMIT):
+            history.apply(entry(state, 200 + number, start_ms=100 + number))
+    history.apply(entry(State.ONGOING, 300, start_ms=300))
+    stories, since_ms = history.last(2)
+    assert [each.start_ms for each in stories] == [101, 102, 300] and since_ms == 201
+    assert history.last(3)[1] is None
+
+
 def test_a_transaction_that_began_before_we_looked_is_not_told():
     history = History()
     history.apply(entry(State.COMPLETE_COMMIT, 150))

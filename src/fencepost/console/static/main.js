@@ -45,6 +45,7 @@ function route() {
   shownAt = location.hash;
   mounted.unmount?.();
   closeDrawer();
+  document.querySelectorAll('dialog').forEach(each => each.close());
   view = next;
   document.title = `${view.title} · fencepost`;
   const content = byId('content');
@@ -61,7 +62,11 @@ function drawNav() {
   const current = view.name === 'transaction' ? 'transactions' : view.name;
   show(byId('nav'), VIEWS.filter(each => !each.hidden).map((each, index) =>
     h('a', { href: href(each.name), 'aria-current': each.name === current ? 'page' : null, title: `${each.title} (${index + 1})` }, each.title)));
+  document.querySelector('#nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
 }
+
+/** Whether the next answer is overdue: a question is asked every three seconds, or as often as it takes a tenth of the time. @param {import('./lib/types.js').Health} health */
+const isLate = health => live.now - (health.good_ms ?? 0) > 5000 + 12 * (health.took_ms ?? 0);
 
 /** What is wrong, if anything, and how old what is shown is. */
 function drawState() {
@@ -77,7 +82,7 @@ function drawState() {
       else if (health.condition === 'failing') {
         [text, kind] = [health.good_ms ? `stale, ${span(live.now - health.good_ms)} old` : 'no answer', 'bad'];
         problem = health.problem;
-      }
+      } else if (kind === 'good' && isLate(health)) [text, kind] = [`waiting, ${span(live.now - Number(health.good_ms))} old`, 'wait'];
     }
   }
   if (state.textContent !== text) state.textContent = text;
@@ -158,10 +163,15 @@ byId('theme').addEventListener('click', switchTheme);
 byId('keys').addEventListener('click', showKeys);
 addEventListener('hashchange', route);
 
-try {
+async function renew() {
   context.session = await ask('session');
   setSecret(context.session.change_secret);
   byId('cluster').textContent = context.session.cluster;
+}
+live.returned = () => { renew().catch(() => {}); };
+
+try {
+  await renew();
 } catch (error) {
   byId('banner').hidden = false;
   byId('banner').textContent = error instanceof Error ? error.message : String(error);

@@ -25,10 +25,13 @@ export function span(ms) {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  if (seconds < 7200) return twoUnits(Math.round(seconds), 60, 'min', 's');
+  if (seconds < 172800) return twoUnits(Math.round(seconds / 60), 60, 'h', 'min');
   return `${Math.round(seconds / 86400)} d`;
 }
+
+/** @param {number} value in the smaller unit @param {number} each of them make a larger one @param {string} large @param {string} small */
+const twoUnits = (value, each, large, small) => `${Math.floor(value / each)} ${large}${value % each ? ` ${value % each} ${small}` : ''}`;
 
 /** @param {number|null|undefined} ms */
 export function rate(ms) {
@@ -67,8 +70,27 @@ export function pretty(found) {
   const plain = text(found);
   if (!found || found.text === undefined || !/^\s*[[{]/.test(found.text)) return plain;
   try {
-    return JSON.stringify(JSON.parse(found.text), null, 2);
+    JSON.parse(found.text);
   } catch {
     return plain;
   }
+  return indented(found.text);
+}
+
+/**
+ * Only white space changes: reading and writing it again would round long numbers and drop repeated names.
+ * @param {string} json which is well-formed
+ */
+function indented(json) {
+  let depth = 0, before = '', shown = '';
+  for (const token of json.match(/"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g) ?? []) {
+    const isEnd = token === '}' || token === ']';
+    const isAfterBegin = before === '{' || before === '[';
+    if (isEnd) depth -= 1;
+    if (before === ',' || isAfterBegin !== isEnd) shown += `\n${'  '.repeat(depth)}`;
+    shown += token === ':' ? ': ' : token;
+    if (token === '{' || token === '[') depth += 1;
+    before = token;
+  }
+  return shown;
 }

@@ -11,12 +11,16 @@ export class Live {
     this.channels = new Map();
     /** @type {(channel: string) => void} */
     this.changed = () => {};
+    /** The console answers again, or refuses: it may be another one. @type {() => void} */
+    this.returned = () => {};
     /** @type {EventSource|null} */
     this.source = null;
     this.wanted = '';
-    this.isOpen = false;
-    this.heardAt = 0;
+    this.isOpen = true; // until we know better
+    this.heardAt = performance.now();
     this.skew = 0;
+    // Browsers open six connections to a host, for all tabs together: a tab that nobody sees lets go of its own.
+    document.addEventListener('visibilitychange', () => { if (document.hidden) this.close(); else if (this.wanted) this.watch(this.wanted.split(',')); });
   }
 
   /** The server's clock. */
@@ -31,13 +35,22 @@ export class Live {
     if (this.source && wanted === this.wanted) return;
     this.wanted = wanted;
     this.close();
+    if (document.hidden) return;
+    this.heardAt = performance.now();
     const source = new EventSource(`/api/events?channels=${encodeURIComponent(wanted)}`);
-    source.addEventListener('open', () => { this.isOpen = true; this.heardAt = performance.now(); this.changed('health'); });
+    source.addEventListener('open', () => {
+      if (!this.isOpen) this.returned();
+      this.isOpen = true;
+      this.heardAt = performance.now();
+      this.changed('health');
+    });
     source.addEventListener('error', () => {
       this.isOpen = false;
       this.changed('health');
-      // A refused stream is closed for good by the browser: try again.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => { if (this.source === source) { this.source = null; this.watch(wanted.split(',')); } }, 2000);
+      if (source.readyState !== EventSource.CLOSED) return;
+      // A refused stream is closed for good by the browser: find out why, and try again.
+      this.returned();
+      setTimeout(() => { if (this.source === source) { this.source = null; this.watch(wanted.split(',')); } }, 2000);
     });
     source.addEventListener('update', event => {
       const began = performance.now();

@@ -46,9 +46,9 @@ export class Log {
     to = Math.min(Math.ceil(to), this.bounds.end);
     if (from >= to) return;
     this.isAsking = true;
+    let isNew = false;
     try {
-      if (to - from > FULL_OFFSETS) await this.sample(from, to);
-      else await this.load(from, to);
+      isNew = await (to - from > FULL_OFFSETS ? this.sample(from, to) : this.load(from, to));
       this.problem = '';
     } catch (error) {
       this.problem = error instanceof Error ? error.message : String(error);
@@ -56,31 +56,42 @@ export class Log {
     } finally {
       this.isAsking = false;
     }
-    this.changed();
+    if (isNew) this.changed(); // and that may want more
   }
 
-  /** @param {number} from @param {number} to */
+  /** Whether there was something to ask for. @param {number} from @param {number} to */
   async load(from, to) {
     let start = from;
     for (const each of this.windows) if (each.from <= start && each.to > start) start = each.to;
-    if (start >= to) return;
+    const before = this.isTailOld ? undefined : this.tail;
+    if (before && before.from <= start && before.to > start) start = before.to;
+    if (start >= to) return false;
     const found = /** @type {import('./types.js').Window_} */ (await ask('strip', { ...this.place, start, batches: BATCHES_ASKED }));
     this.bounds = found.bounds;
     // Above the last stable offset outcomes still change, so that part is not kept for long.
     const end = Math.min(found.next, Math.max(found.bounds.stable, start));
     this.add(start, end, found.batches.filter(each => each.first < end));
-    this.tail = found.next > end ? { from: end, to: found.next, batches: found.batches.filter(each => each.first >= end) } : found.last ? undefined : this.tail;
+    if (found.next > end) {
+      const batches = found.batches.filter(each => each.first >= end);
+      const isMore = before && before.to === end && before.batches.length < BATCHES_KEPT;
+      this.tail = { from: isMore ? before.from : end, to: found.next, batches: isMore ? [...before.batches, ...batches] : batches };
+      this.isTailOld = false;
+    }
+    return true;
   }
 
-  /** @type {{from: number, to: number, batches: Batch[]}|undefined} what lies above the last stable offset */
+  /** @type {{from: number, to: number, batches: Batch[]}|undefined} a part of what lies above the last stable offset */
   tail = undefined;
+  isTailOld = false;
 
-  /** @param {number} from @param {number} to */
+  /** Whether there was something to ask for. A log that grows is not sampled again for a little more. @param {number} from @param {number} to */
   async sample(from, to) {
-    if (this.sampled && this.sampled.from <= from && this.sampled.to >= to && this.sampled.to - this.sampled.from < 3 * (to - from)) return;
+    const known = this.sampled, slack = (to - from) / 20;
+    if (known && known.from <= from + slack && known.to >= to - slack && known.to - known.from < 3 * (to - from)) return false;
     const found = await ask('overview', { ...this.place, start: from, end: to, points: SAMPLES });
     this.bounds = found.bounds;
     this.sampled = { from, to, batches: found.batches };
+    return true;
   }
 
   /** @param {number} from @param {number} to @param {Batch[]} batches */
@@ -93,6 +104,7 @@ export class Log {
       for (const each of batches) known.set(each.first, each);
       merged.batches = [...known.values()].sort((a, b) => a.first - b.first);
     }
+    withEnds(merged.batches);
     this.windows = [...this.windows.filter(each => !touching.includes(each)), merged].sort((a, b) => a.from - b.from);
     let count = this.windows.reduce((sum, each) => sum + each.batches.length, 0);
     while (count > BATCHES_KEPT && this.windows.length > 1) {
@@ -109,9 +121,19 @@ export class Log {
 
   /** @param {import('./types.js').Bounds} bounds */
   moved(bounds) {
-    if (this.bounds && this.bounds.stable !== bounds.stable) this.tail = undefined;
+    this.isTailOld = true; // its transactions may have ended
     this.bounds = bounds;
     if (bounds.log_start) this.windows = this.windows.filter(each => each.to > bounds.log_start);
+  }
+}
+
+/** Which marker ended each transaction, where it came with a later window. @param {Batch[]} batches */
+function withEnds(batches) {
+  /** @type {Map<number|undefined, number>} */
+  const ends = new Map();
+  for (const each of batches.toReversed()) {
+    if (each.outcome === 'commit' || each.outcome === 'abort') ends.set(each.producer, each.first);
+    else if (each.outcome === 'committed' || each.outcome === 'aborted') each.ends_at ??= ends.get(each.producer);
   }
 }
 

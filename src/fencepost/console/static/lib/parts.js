@@ -90,7 +90,7 @@ export function recordDetails(record, place) {
 }
 
 /** @param {import('./types.js').Bytes|null} found */
-const sizeOf = found => h('span.muted', {}, found === null ? 'null' : `${bytes(found.size)}${found.base64 !== undefined ? ', binary' : ''}`);
+const sizeOf = found => h('span.muted', {}, found === null ? 'null' : `${bytes(found.size)}${found.base64 !== undefined ? ', binary' : ''}${found.cut ? '; here is its beginning, the download has all of it' : ''}`);
 
 /** Everything that a transaction wrote, wherever. @param {Record<string, string|number>} of */
 export function showWhole(of) {
@@ -119,9 +119,9 @@ export function showWhole(of) {
 }
 
 /** Begin, partitions, decision, markers: to scale. @param {import('./types.js').Story} story */
-export function storyPicture(story) {
+export function storyPicture(story, now = Date.now()) {
   const steps = story.steps ?? [];
-  const end = story.ended_ms ?? Date.now();
+  const end = story.ended_ms ?? now;
   const total = Math.max(1, end - story.start_ms);
   const at = (/** @type {number} */ time) => `${Math.min(100, (Math.max(0, time - story.start_ms) / total) * 100).toFixed(2)}%`;
   const decided = story.decided_ms ?? end;
@@ -149,14 +149,15 @@ function stepWords(step) {
 export function confirmAbort(of, context) {
   const dialog = /** @type {HTMLDialogElement} */ (h('dialog.confirm', { 'aria-label': 'Abort a transaction' }));
   const body = h('div', {});
-  dialog.append(h('h2', {}, 'Abort this transaction?'), body);
+  const title = h('h2', {}, 'Abort this transaction?');
+  dialog.append(title, body);
   document.body.append(dialog);
   dialog.addEventListener('close', () => dialog.remove());
   dialog.showModal();
   const cancel = () => h('button', { onclick: () => dialog.close(), autofocus: true }, 'Cancel');
   during(body, async () => {
     const plan = /** @type {import('./types.js').Plan} */ (await ask('abort/plan', of));
-    const undone = plan.undone.map(each => h('li', {}, placeLink(each), `: ${each.records === null ? 'records' : `${atMost(each.records, each.exact)} record${each.records === 1 ? '' : 's'}`} from offset ${number(each.first)}${each.last === null ? '' : ` to ${number(each.last)}`}`));
+    const undone = plan.undone.map(each => h('li', {}, placeLink(each), `: ${each.records === null ? 'records' : `${atMost(each.records, each.exact)} record${each.records === 1 ? '' : 's'}`} ${each.last === each.first ? 'at offset' : 'from offset'} ${number(each.first)}${each.last === null || each.last === each.first ? '' : ` to ${number(each.last)}`}`));
     const doIt = h('button.danger', { disabled: Boolean(plan.refusal) || !context.session.may_change, onclick: () => run(plan) }, 'Abort it');
     show(body,
       h('p', {}, plan.way === 'markers'
@@ -174,6 +175,7 @@ export function confirmAbort(of, context) {
   const run = plan => during(body, async () => {
     show(body, h('p.empty.loading', {}, 'Aborting, and waiting until the last stable offset moves …'));
     const done = await change('abort', { ...of, producer: plan.producer, epoch: plan.epoch, even_if_live: true });
+    title.textContent = 'Aborted';
     show(body,
       h('p', {}, done.proven ? '✓ It is aborted, and readers go on.' : 'It was aborted, but the last stable offset has not moved everywhere yet.'),
       h('ul', {}, done.freed.map((/** @type {any} */ each) => h('li', {}, placeLink(each), `: last stable offset ${number(each.before)} → ${number(each.after)}`))),

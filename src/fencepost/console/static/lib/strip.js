@@ -1,5 +1,5 @@
 // @ts-check
-// A partition as a strip: batches by offset, coloured by outcome, with a band for each producer; markers; where the log
+// A partition as a strip: batches by offset, coloured by outcome, with a band for each transaction; markers; where the log
 // begins, where read_committed readers stop, where it ends, and where groups stand. Pan, zoom, click.
 
 import { h } from './dom.js';
@@ -87,8 +87,9 @@ export class Strip {
   /** @param {number} left */
   go(left) {
     const { log_start, end } = this.bounds;
-    this.left = Math.max(log_start - this.span * 0.1, Math.min(left, Math.max(log_start - this.span * 0.1, end - this.span * 0.85)));
-    if (this.left + this.span >= end && left > this.left) this.isFollowing = true;
+    const first = log_start - this.span * 0.1, last = end - this.span * 0.85;
+    this.left = Math.max(first, Math.min(left, Math.max(first, last)));
+    if (last > log_start && left > last) this.isFollowing = true;
     this.schedule();
   }
 
@@ -106,7 +107,8 @@ export class Strip {
 
   all() {
     const { batches } = this.log.between(this.left, this.left + this.span);
-    const tail = this.log.tail?.batches.filter(each => each.first >= this.bounds.stable && each.last >= this.left && each.first <= this.left + this.span) ?? [];
+    const known = new Set(batches.map(each => each.first));
+    const tail = this.log.tail?.batches.filter(each => !known.has(each.first) && each.last >= this.left && each.first <= this.left + this.span) ?? [];
     if (this.span > FULL_OFFSETS) return [...(this.log.sampled?.batches ?? []), ...tail];
     return [...batches, ...tail];
   }
@@ -145,7 +147,7 @@ export class Strip {
   }
 
   schedule() {
-    if (this.isScheduled) return;
+    if (this.isScheduled || !this.canvas.isConnected) return;
     this.isScheduled = true;
     requestAnimationFrame(() => { this.isScheduled = false; this.draw(); });
   }
@@ -175,7 +177,7 @@ export class Strip {
       pen.fillStyle = colour(batch.outcome);
       box(pen, from, TOP, wide, TALL, Math.min(4, wide / 3));
       if (batch.producer !== undefined && batch.outcome !== 'plain') {
-        pen.fillStyle = hue(batch.producer);
+        pen.fillStyle = tint(batch);
         box(pen, from, TOP + TALL - BAND, wide, BAND, Math.min(3, wide / 3));
       }
       if (!isSeen && wide > 6) { pen.globalAlpha = 0.5; hatch(pen, colour('muted'), from, TOP, wide, TALL); }
@@ -207,7 +209,7 @@ export class Strip {
     pen.beginPath();
     pen.moveTo(middle, y - size - 2); pen.lineTo(middle + size, y); pen.lineTo(middle, y + size + 2); pen.lineTo(middle - size, y);
     pen.fill();
-    if (batch.producer !== undefined && wide > 3) { pen.fillStyle = hue(batch.producer); pen.fillRect(middle - 2, TOP + TALL - BAND, 4, BAND); }
+    if (batch.producer !== undefined && wide > 3) { pen.fillStyle = tint(batch); pen.fillRect(middle - 2, TOP + TALL - BAND, 4, BAND); }
     pen.globalAlpha = 1;
     if (batch.first === this.selected?.first) { pen.strokeStyle = colour('ink'); pen.lineWidth = 2; pen.strokeRect(middle - size - 3, y - size - 5, 2 * size + 6, 2 * size + 10); }
   }
@@ -221,6 +223,7 @@ export class Strip {
     for (let offset = Math.max(0, Math.ceil(this.left / step) * step); offset < this.left + this.span; offset += step) {
       pen.fillStyle = colour('line');
       pen.fillRect(x(offset), TOP + TALL, 1, 6);
+      if (x(offset) < 14) continue; // cut off
       pen.fillStyle = colour('muted');
       pen.fillText(number(offset), x(offset), TOP + TALL + 18);
     }
@@ -243,6 +246,11 @@ export class Strip {
     line(log_start, `log start ${number(log_start)}`, colour('muted'), 1, 'left');
     line(end, `high watermark ${number(end)}`, colour('ink'), 0, 'left');
     line(stable, `last stable offset ${number(stable)}`, held ? colour('open') : colour('committed'), 1, 'right');
+    if (held && x(stable) < -2) {
+      pen.fillStyle = colour('open');
+      pen.textAlign = 'left';
+      pen.fillText(`← last stable offset ${number(stable)}`, 4, 29);
+    }
     pen.font = '11px system-ui, sans-serif';
     // Groups stand below, each on a line of its own where they would overlap.
     const taken = [-1e9, -1e9, -1e9];
@@ -308,8 +316,12 @@ function fresh(canvas, height) {
   return { pen, colour: (/** @type {string} */ name) => (known[name] ??= style.getPropertyValue(`--${name}`).trim()) };
 }
 
-/** A producer's own colour. @param {number} producer */
-const hue = producer => `hsl(${(producer * 67 + 205) % 360} 55% 58%)`;
+/** A colour for each producer, a shade of it for each of its transactions. @param {Batch} batch */
+function tint(batch) {
+  const end = MARKERS.has(batch.outcome) ? batch.first : batch.ends_at ?? 0;
+  const share = (end * 0.618) % 1; // neighbours differ
+  return `hsl(${Math.round((Number(batch.producer) * 67 + 180 + 50 * share) % 360)} 55% ${Math.round(44 + 30 * share)}%)`;
+}
 
 /** @param {CanvasRenderingContext2D} pen @param {number} x @param {number} y @param {number} w @param {number} tall @param {number} radius */
 function box(pen, x, y, w, tall, radius) {

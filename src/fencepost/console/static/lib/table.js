@@ -1,7 +1,7 @@
 // @ts-check
 // A table of any length: only the rows in sight are elements. Rows have one height; arrows and Enter work.
 
-import { h, show } from './dom.js';
+import { h, refresh } from './dom.js';
 
 /**
  * @template T
@@ -61,7 +61,7 @@ export class Table {
   draw() {
     if (!this.rows.length) {
       this.space.style.height = 'auto';
-      show(this.body, h('p.empty', {}, this.options.empty));
+      refresh(this.body, h('p.empty', {}, this.options.empty));
       this.body.style.transform = '';
       return;
     }
@@ -69,7 +69,7 @@ export class Table {
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / ROW_PX) - SPARE);
     const shown = this.rows.slice(first, first + Math.ceil(height / ROW_PX) + 2 * SPARE);
     this.body.style.transform = `translateY(${first * ROW_PX}px)`;
-    show(this.body, shown.map((row, index) => this.row(row, first + index)));
+    refresh(this.body, shown.map((row, index) => this.row(row, first + index)));
   }
 
   /** @param {T} row @param {number} index */

@@ -10,6 +10,7 @@ const SPAN_MS = 60_000;
 const LANES_MAX = 10;
 const LANE_PX = 24;
 const FRAME_MS = 200;
+const STALE_MS = 3000;
 
 export class Timeline {
   /** @param {import('./live.js').Live} live @param {(story: Story) => void} open */
@@ -34,6 +35,8 @@ export class Timeline {
 
   draw() {
     const now = this.live.now;
+    const known = this.live.health('timeline')?.good_ms ?? now;
+    const openUntil = now - known > STALE_MS ? known : now; // what we have not asked for a while may have ended
     const stories = /** @type {Story[]} */ (this.live.rows('timeline')).filter(each => (each.ended_ms ?? now) > now - SPAN_MS);
     // What is open for longer than the console looked back is known from its coordinator.
     const told = new Set(stories.filter(each => each.ended_ms === null).map(each => each.id));
@@ -70,6 +73,13 @@ export class Timeline {
       pen.fillStyle = colour('muted');
       pen.fillText(this.live.has('timeline') ? 'No transaction in the last minute.' : 'Loading …', 4, LANE_PX / 2);
     }
+    const since = Number(this.live.head('timeline').since_ms ?? 0);
+    if (x(since) > left) {
+      pen.fillStyle = colour('ground');
+      pen.fillRect(left, 0, x(since) - left, height - 16);
+      pen.fillStyle = colour('muted');
+      pen.fillText(fit(pen, `more than ${this.live.rows('timeline').length} since: older ones are not shown`, x(since) - left - 16), left + 8, LANE_PX / 2);
+    }
     this.drawn = [];
     ids.forEach((id, lane) => {
       pen.fillStyle = colour('ink');
@@ -82,7 +92,7 @@ export class Timeline {
     for (const story of stories) {
       const lane = ids.indexOf(story.id);
       if (lane < 0) continue;
-      const from = x(story.start_ms), decided = x(story.decided_ms ?? story.ended_ms ?? now), to = Math.max(from + 2, x(story.ended_ms ?? now));
+      const from = x(story.start_ms), decided = x(story.decided_ms ?? story.ended_ms ?? openUntil), to = Math.max(from + 2, x(story.ended_ms ?? openUntil));
       const y = lane * LANE_PX + 5, tall = LANE_PX - 10;
       pen.fillStyle = colour(story.ending ?? 'open');
       pen.globalAlpha = story.ended_ms ? 0.55 : 0.8;

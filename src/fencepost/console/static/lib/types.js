@@ -3,7 +3,7 @@
 
 /** @typedef {{topic: string, partition: number}} Place */
 /** @typedef {'plain'|'committed'|'aborted'|'open'|'undecided'|'commit'|'abort'|'control'} Outcome */
-/** @typedef {{text?: string, base64?: string, size: number}} Bytes */
+/** @typedef {{text?: string, base64?: string, size: number, cut?: boolean}} Bytes */
 /** @typedef {Place & {log_start: number, stable: number, end: number}} Bounds */
 /**
  * @typedef {{id: string, producer: number, epoch: number, state: string, open: boolean, start_ms: number|null,

@@ -3,7 +3,7 @@
 
 import { ask } from '../lib/api.js';
 import { area, spark } from '../lib/chart.js';
-import { h, link, show } from '../lib/dom.js';
+import { h, link, refresh } from '../lib/dom.js';
 import { atMost, number, plural, span } from '../lib/format.js';
 import { card, drawer, during, facts, placeLink } from '../lib/parts.js';
 import { Table } from '../lib/table.js';
@@ -43,13 +43,17 @@ export const groups = {
       const wanted = filter.value.toLowerCase();
       table.set(live.rows('groups').filter(row => !wanted || `${row.id} ${row.topics.join(' ')}`.toLowerCase().includes(wanted)));
     };
+    /** The panel that is open, again. */
+    let load = () => {};
     /** @param {string} id */
     const open = id => {
       const body = drawer(`Group ${id}`);
-      during(body, async () => {
+      load = () => { if (body.isConnected) read(); };
+      const read = () => during(body, async isLatest => {
         const found = await ask('group', { id });
+        if (!isLatest()) return;
         const lags = /** @type {GroupLag[]} */ (found.lags);
-        show(body,
+        refresh(body,
           facts([['State', found.state], ['Coordinator', `broker ${found.coordinator}`], ['Protocol', found.protocol || '–']]),
           card('Lag in records', area(found.points, { label: 'Lag' })),
           card(`${plural(lags.length, 'partition')}`, h('ul.plainlist', {}, lags.slice(0, 500).map(each => h('li.part', {},
@@ -57,10 +61,11 @@ export const groups = {
             h('span', {}, atMost(each.records, each.counted === 'counted'), h('span.muted', {}, ` at ${number(each.committed)} of ${number(each.stable)}${each.held ? `, ${number(each.held)} held` : ''} `), each.held ? link('why', { topic: each.topic, partition: each.partition }, 'why?') : null))))),
           card('Members', found.members === null ? h('p.empty', {}, 'This kind of group does not tell.') : found.members.length ? h('ul.plainlist', {}, found.members.map((/** @type {any} */ each) => h('li.part', {}, h('span.mono', {}, each.client), h('span.muted', {}, each.host)))) : h('p.empty', {}, 'Nobody reads for it now.')));
       });
+      read();
     };
-    root.append(h('section.card.fill', {}, h('div.bar', {}, h('h2', {}, 'Groups'), h('span.muted.wide-only', {}, 'Lag counts records, not offsets: markers and aborted records are left out. ≤ marks an upper bound.'), h('span.grow', {}), filter), table.element));
+    root.append(h('section.card.fill', {}, h('div.bar', {}, h('h2', {}, 'Groups'), h('span.muted.wide-only', {}, 'Lag in records, without markers and aborted ones; ≤ is an upper bound.'), h('span.grow', {}), filter), table.element));
     fill();
     if (params.id) open(params.id);
-    return { update: fill, unmount: () => table.close() };
+    return { update: () => { fill(); load(); }, unmount: () => table.close() };
   },
 };

@@ -2,7 +2,7 @@
 // A partition as a strip of log.
 
 import { ask } from '../lib/api.js';
-import { h, href, link, show } from '../lib/dom.js';
+import { h, href, link, refresh, show } from '../lib/dom.js';
 import { bytes, moment, number, plural } from '../lib/format.js';
 import { Log } from '../lib/log.js';
 import { card, chip, during, facts, recordDetails, showWhole } from '../lib/parts.js';
@@ -12,6 +12,8 @@ import { Strip } from '../lib/strip.js';
 
 const AGAIN_MS = 1000;
 const RECORDS_SHOWN = 100;
+/** Where the last stable offset stands still for longer, somebody may want to know. */
+const STILL_MS = 5000;
 
 /** @type {import('../lib/types.js').View} */
 export const partition = {
@@ -37,6 +39,7 @@ export const partition = {
       } }, each)));
     const tools = h('span.tools', {},
       h('button', { title: 'To the begin (Home)', onclick: () => { strip.isFollowing = false; strip.go(strip.bounds.log_start); } }, '⇤'),
+      h('button', { title: 'To the last stable offset', onclick: () => { strip.isFollowing = false; strip.go(strip.bounds.stable - strip.span / 2); } }, 'LSO'),
       h('button', { title: 'Zoom out (−)', onclick: () => strip.zoom(1 / 1.6) }, '−'),
       h('button', { title: 'Zoom in (+)', onclick: () => strip.zoom(1.6) }, '+'),
       h('button', { title: 'Follow the end (End)', onclick: () => strip.follow() }, '⇥'));
@@ -45,7 +48,7 @@ export const partition = {
     const picker = h('select', { 'aria-label': 'Partition', onchange: (/** @type {Event} */ event) => context.go('partition', { topic: place.topic, partition: /** @type {HTMLSelectElement} */ (event.target).value }) });
     root.append(
       h('div.bar', {}, h('h1.mono', {}, place.topic), picker, link('records', { topic: place.topic, partition: place.partition }, 'Records'), link('why', { topic: place.topic, partition: place.partition }, 'Why is it stuck?')),
-      h('section.card', {}, h('div.bar', {}, isolations, h('span.grow', {}), legend(), h('span.grow', {}), jump, tools), strip.element, about),
+      h('section.card', {}, h('div.bar', {}, isolations, h('span.grow', {}), jump, tools), strip.element, legend(), about),
       into);
     let isAsking = false;
     let asked = 0;
@@ -65,9 +68,7 @@ export const partition = {
           strip.scale = Math.max(strip.width / Math.max(60, Math.min(span * 1.2, 160)), 4);
           show(picker, Array.from({ length: Math.min(found.partitions, 2000) }, (_, index) => h('option', { value: index, selected: index === place.partition }, `partition ${index}`)));
         }
-        describe(found);
-        strip.schedule();
-        await log.load(Math.max(found.bounds.stable, found.bounds.log_start), found.bounds.end);
+        describe(found.open);
         if (Date.now() - mapped > 15000) {
           mapped = Date.now();
           ask('overview', { ...place, points: 120 }).then(overview => { strip.map = overview.batches; strip.schedule(); }, () => {});
@@ -80,13 +81,16 @@ export const partition = {
       isAsking = false;
       strip.schedule();
     };
-    /** @param {any} found */
-    const describe = found => {
-      const { log_start, stable, end } = found.bounds;
-      show(about, facts([
+    let stood = { at: -1, since: 0 };
+    /** @param {any[]} opened */
+    const describe = opened => {
+      const { log_start, stable, end } = strip.bounds;
+      if (stood.at !== stable) stood = { at: stable, since: Date.now() };
+      const isStuck = stable < end && Date.now() - stood.since > STILL_MS; // otherwise it is a transaction as any other
+      refresh(about, facts([
         ['Offsets', `${number(log_start)} to ${number(end)}`],
-        ['Last stable offset', stable < end ? h('span.late', {}, `${number(stable)}, ${plural(end - stable, 'offset')} before the end`) : `${number(stable)}, the end`],
-        ['Open here', found.open.length ? h('span', {}, found.open.slice(0, 5).map((/** @type {any} */ each) => h('span.place', {}, each.id ? link('transaction', { id: each.id }, each.id) : `producer ${each.producer}`, h('span.muted', {}, ` from ${number(each.open_since)}`)))) : 'nothing'],
+        ['Last stable offset', stable < end ? h(isStuck ? 'span.late' : 'span', {}, `${number(stable)}, ${plural(end - stable, 'offset')} before the end`) : `${number(stable)}, the end`],
+        ['Open here', opened.length ? h('span', {}, opened.slice(0, 5).map((/** @type {any} */ each) => h('span.place', {}, each.id ? link('transaction', { id: each.id }, each.id) : `producer ${each.producer}`, h('span.muted', {}, ` from ${number(each.open_since)}`)))) : 'nothing'],
       ]));
     };
     /** @param {Batch|null} batch */
@@ -128,7 +132,7 @@ function preview(record) {
   return `${side(record.key)}  ${side(record.value)}`.slice(0, 200);
 }
 
-const legend = () => h('span.legend', {}, ['committed', 'aborted', 'open', 'plain'].map(each => h('span', {}, h(`i.swatch.${each}`, {}), each)), h('span', {}, h('i.swatch.marker', {}, '◆'), 'marker'));
+const legend = () => h('p.legend', {}, ['committed', 'aborted', 'open', 'undecided', 'plain'].map(each => h('span', {}, h(`i.swatch.${each}`, {}), each === 'undecided' ? 'ended further up' : each)), h('span', {}, h('i.swatch.marker', {}, '◆'), 'marker'), h('span', {}, h('i.swatch.band', {}), 'its transaction'));
 
 /** Which partition? @param {HTMLElement} root @param {import('../lib/types.js').Context} context */
 function choose(root, context) {

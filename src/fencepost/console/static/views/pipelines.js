@@ -3,7 +3,7 @@
 
 import { ask } from '../lib/api.js';
 import { spark } from '../lib/chart.js';
-import { h, link, show } from '../lib/dom.js';
+import { h, link, refresh, show } from '../lib/dom.js';
 import { atMost, bytes, moment, number, plural, span } from '../lib/format.js';
 import { card, chip, drawer, during, facts, figure } from '../lib/parts.js';
 
@@ -20,8 +20,8 @@ export const pipelines = {
     root.append(body);
     const fill = () => {
       const rows = live.rows('pipelines').sort((a, b) => (a.pipeline < b.pipeline ? -1 : 1));
-      if (!rows.length) return show(body, h('p.empty', {}, live.has('pipelines') ? 'No pipeline of fencepost has written to this cluster. ' : 'Loading …'));
-      return show(body, rows.map(tile));
+      if (!rows.length) return refresh(body, h('p.empty', {}, live.has('pipelines') ? 'No pipeline of fencepost has written to this cluster. ' : 'Loading …'));
+      return refresh(body, rows.map(tile));
     };
     /** @param {any} row */
     const tile = row => h('section.card.tile', {},
@@ -34,7 +34,7 @@ export const pipelines = {
         figure('batch, median', span(row.recent.transaction_ms.p50), row.recent.transaction_ms.p95 === undefined ? '' : `p95 ${span(row.recent.transaction_ms.p95)}`),
         figure('commit, median', span(row.recent.commit_ms.p50), row.recent.commit_ms.p95 === undefined ? '' : `p95 ${span(row.recent.commit_ms.p95)}`),
         figure('aborts', number(row.recent.aborts), `of ${number(row.recent.transactions)}`)),
-      row.recent.durations.length > 1 ? h('div', { title: 'how long its last transactions took' }, spark(row.recent.durations, 300, 34)) : null);
+      row.recent.durations.length > 1 ? h('div.trend', {}, h('span.muted', {}, 'its last transactions took'), spark(row.recent.durations, 300, 34)) : null);
     /** @param {string} name */
     const open = name => {
       const into = drawer(`Pipeline ${name}`);
@@ -42,7 +42,7 @@ export const pipelines = {
         const found = await ask('pipeline', { name });
         show(into,
           facts([
-            ['Query', found.last?.query], ['Last batch', found.last ? String(found.last.batch) : null], ['Committed', found.last?.time],
+            ['Query', found.last?.query], ['Last batch', found.last ? String(found.last.batch) : null], ['Committed', found.last?.time ? moment(Date.parse(found.last.time)) : null],
             ['Transactional id', found.transaction ? link('transaction', { id: found.transaction.id }, found.transaction.id) : null],
             ['State', found.transaction?.state],
           ]),

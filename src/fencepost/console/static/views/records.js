@@ -10,6 +10,8 @@ import { Table } from '../lib/table.js';
 /** @typedef {import('../lib/types.js').LogRecord} LogRecord */
 
 const PAGE = 200;
+const EARLIER = 500; // offsets, so at most as many records
+const DOWNLOADED = 10_000;
 const KEPT = 5000;
 
 /** @type {import('../lib/types.js').View} */
@@ -23,12 +25,16 @@ export const records = {
     topic.setAttribute('list', 'topics');
     const index = input('text', '0', params.partition ?? '0', 'Partition', 'short');
     const start = input('text', 'the end', params.start ?? '', 'From offset', 'short');
-    const time = input('datetime-local', '', '', 'From time');
+    const time = input('datetime-local', '', params.time ?? '', 'From time');
+    time.step = '1';
+    start.oninput = () => { time.value = ''; };
+    time.oninput = () => { start.value = ''; };
     const filter = input('search', 'text in key, value or headers', params.filter ?? '', 'Filter');
     const view = select('What a reader sees', ['read_uncommitted', 'read_committed'], params.view ?? 'read_uncommitted');
     const outcome = select('Outcome', ['', 'committed', 'aborted', 'open', 'plain'], params.outcome ?? '', 'any outcome');
     const note = h('span.muted', { 'aria-live': 'polite' });
     const more = h('button', { hidden: true, onclick: () => load(true) }, 'More');
+    const earlier = h('button', { hidden: true, onclick: () => back() }, 'Earlier');
     const download = /** @type {HTMLAnchorElement} */ (h('a.button', { download: '' }, 'Download'));
     const problem = h('div', {});
     const form = h('form.bar.filters', { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); ask_(); } },
@@ -36,6 +42,7 @@ export const records = {
     /** @type {LogRecord[]} */
     let rows = [];
     let next = 0;
+    let first = 0; // from there on everything was looked at
     const place = () => ({ topic: topic.value, partition: Number(index.value || 0) });
     /** @type {Table<LogRecord>} */
     const table = new Table({
@@ -59,7 +66,7 @@ export const records = {
     });
     const ask_ = () => {
       const { topic: name, partition, start: from, filter: what, view: which, outcome: how } = wanted();
-      params = { topic: name, partition: String(partition), start: String(from), filter: what, view: which, outcome: how };
+      params = { topic: name, partition: String(partition), start: String(from), time: time.value, filter: what, view: which, outcome: how };
       history.replaceState(null, '', `#/records${query(params)}`);
       load(false);
     };
@@ -67,7 +74,7 @@ export const records = {
     const load = isMore => {
       if (!topic.value) return;
       const asked = isMore ? { ...wanted(), start: String(next), time_ms: '' } : wanted();
-      download.href = `/api/download${query({ ...wanted(), limit: 500 })}`;
+      download.href = `/api/download${query({ ...wanted(), limit: DOWNLOADED })}`;
       show(problem);
       note.textContent = 'reading …';
       during(problem, async isLatest => {
@@ -76,16 +83,40 @@ export const records = {
         show(problem);
         rows = isMore ? [...rows, ...found.records].slice(-KEPT) : found.records;
         next = found.next;
-        table.options.empty = found.last ? 'No record matches up to the end of the partition.' : 'No record matches so far.';
+        if (!isMore) first = Math.max(found.start, found.bounds.log_start);
+        earlier.hidden = first <= found.bounds.log_start;
+        table.options.empty = found.bounds.log_start === found.bounds.end ? 'This partition is empty.' : found.last ? 'No record matches up to the end of the partition.' : 'No record matches so far.';
         table.set(rows);
+        if (!isMore && !asked.start && !asked.time_ms) table.scroller.scrollTop = table.scroller.scrollHeight; // the last ones
         more.hidden = found.last;
         const end = found.bounds;
         note.textContent = `${number(rows.length)} shown, ${number(found.searched)} read up to offset ${number(found.next)}; the partition has ${number(end.log_start)} to ${number(end.end)}${end.stable < end.end ? `, stable up to ${number(end.stable)}` : ''}`;
+      }).then(() => {
+        if (!problem.childElementCount) return;
+        note.textContent = '';
+        table.options.empty = 'Nothing could be read.';
+        table.draw();
+      });
+    };
+    const back = () => {
+      const from = Math.max(0, first - EARLIER);
+      note.textContent = 'reading …';
+      during(problem, async isLatest => {
+        const found = await ask('records', { ...wanted(), start: from, time_ms: '', limit: EARLIER });
+        if (!isLatest()) return;
+        show(problem);
+        const before = /** @type {LogRecord[]} */ (found.records).filter(each => each.offset < first);
+        rows = [...before, ...rows].slice(0, KEPT);
+        note.textContent = `${number(before.length)} more between ${number(from)} and ${number(first)}`;
+        first = Math.max(from, found.bounds.log_start);
+        earlier.hidden = first <= found.bounds.log_start;
+        table.set(rows);
+        table.scroller.scrollTop = 0;
       }).then(() => { if (problem.childElementCount) note.textContent = ''; });
     };
     const fill = () => show(options, context.live.rows('topics').slice(0, 2000).map(row => h('option', { value: row.name })));
     root.append(form, problem,
-      h('section.card.fill', {}, h('div.bar', {}, note, h('span.grow', {}), params.topic ? link('partition', { topic: params.topic, partition: params.partition ?? '0' }, 'As a strip of log') : null, more, download), table.element));
+      h('section.card.fill', {}, h('div.bar', {}, note, h('span.grow', {}), params.topic ? link('partition', { topic: params.topic, partition: params.partition ?? '0' }, 'As a strip of log') : null, earlier, more, download), table.element));
     fill();
     table.set([]);
     load(false);

@@ -51,13 +51,13 @@ export const topics = {
       const body = drawer(`Topic ${name}`);
       during(body, async () => {
         const found = await ask('topic', { name });
-        const settings = Object.entries(found.settings ?? {});
+        const settings = /** @type {{name: string, value: string|null, own: boolean}[]} */ (found.settings);
         show(body,
           h('p', {}, link('records', { topic: name, partition: 0 }, 'Records'), ' · ', link('why', { topic: name }, 'Why is it stuck?')),
           card(plural(found.partitions.length, 'partition'), h('ul.plainlist', {}, found.partitions.slice(0, 1000).map((/** @type {any} */ each) => h('li.part', {},
             h('span', {}, link('partition', { topic: name, partition: each.partition }, `partition ${each.partition}`), ' ', h('span.muted', {}, `leader ${each.leader}, in sync ${each.in_sync.length} of ${each.replicas.length}`)),
             each.bounds ? h('span', {}, `${number(each.bounds.log_start)} – ${number(each.bounds.end)}`, each.bounds.stable < each.bounds.end ? h('span.late', {}, ` held at ${number(each.bounds.stable)}`) : null) : h('span.bad', {}, each.problem))))),
-          card('Settings', settings.length ? facts(/** @type {[string, string][]} */ (settings.map(([key, value]) => [key, value === null ? '–' : String(value)]))) : h('p.empty', {}, 'They are hidden from this user.')));
+          card('Settings', settings.length ? facts(settings.map(each => [each.name, h(each.own ? 'b' : 'span.muted', { title: each.own ? 'set for this topic' : 'a default' }, each.value || '–')])) : h('p.empty', {}, 'They are hidden from this user.')));
       });
     };
     root.append(h('section.card.fill', {}, h('div.bar', {}, h('h2', {}, 'Topics'), h('span.grow', {}), h('label.check', { for: 'internal' }, internal, 'internal'), filter), silent, table.element));

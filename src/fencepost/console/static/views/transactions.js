@@ -1,7 +1,7 @@
 // @ts-check
 // All transactional ids, open ones first; what ended lately, as a timeline; rates and durations.
 
-import { h, show } from '../lib/dom.js';
+import { h, refresh } from '../lib/dom.js';
 import { number, plural, rate, span } from '../lib/format.js';
 import { figure, stateChip } from '../lib/parts.js';
 import { Table } from '../lib/table.js';
@@ -63,7 +63,7 @@ export const transactions = {
       const p = head.percentiles_ms ?? {};
       const opened = live.rows('transactions').filter(row => row.open);
       const oldest = opened.reduce((least, row) => Math.min(least, row.start_ms ?? Infinity), Infinity);
-      show(figures,
+      refresh(figures,
         figure('open now', number(opened.length)),
         figure('oldest open', opened.length && oldest < Infinity ? span(live.now - oldest) : '–'),
         figure('commits / s', rate(head.commits_per_s), 'last minute'),

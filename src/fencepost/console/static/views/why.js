@@ -2,7 +2,7 @@
 // Why a reader stands still: the answer of `fencepost tx why`, as a picture.
 
 import { ask } from '../lib/api.js';
-import { h, link, show } from '../lib/dom.js';
+import { h, link, refresh, show } from '../lib/dom.js';
 import { atMost, number, plural, span } from '../lib/format.js';
 import { card, confirmAbort, during, facts, placeLink } from '../lib/parts.js';
 
@@ -42,8 +42,9 @@ export const why = {
       const holds = found.holds.filter(each => !isYoung(each)).sort((a, b) => Number(b.cause === 'hanging') - Number(a.cause === 'hanging') || (a.since_ms ?? 0) - (b.since_ms ?? 0));
       const young = found.holds.length - holds.length;
       const isFree = found.verdict === 'clear' || (found.verdict === 'held' && !holds.length);
-      const text = found.verdict === 'held' && !holds.length ? `Nothing is stuck. ${plural(young, 'transaction')} ${young === 1 ? 'has' : 'have'} been open for less than ${YOUNG_MS / 1000} s, as it should be.` : found.headline;
-      show(body,
+      const text = !young || found.verdict !== 'held' ? found.headline : holds.length ? headline(holds, found)
+        : `Nothing is stuck. ${plural(young, 'transaction')} ${young === 1 ? 'has' : 'have'} been open for less than ${YOUNG_MS / 1000} s, as it should be.`;
+      refresh(body,
         h(`div.verdict.${isFree ? 'good' : 'held'}`, { role: 'status' }, h('span.mark', { 'aria-hidden': 'true' }, isFree ? '✓' : '!'), h('p', {}, text)),
         holds.slice(0, SHOWN).map(each => picture(each, found)),
         holds.length > SHOWN ? h('p.muted', {}, `and ${plural(holds.length - SHOWN, 'more transaction')}`) : null,
@@ -53,6 +54,13 @@ export const why = {
           h('span', {}, link('groups', { id: each.group }, each.group), ' ', h(each.waiting ? 'span.late' : 'span.muted', {}, each.place)),
           h('span.muted', {}, each.misses ? `misses ${atMost(each.misses, each.exact)} record${each.misses === 1 ? '' : 's'}` : `lag ${atMost(each.lag, each.lag_exact)}`))))) : card('Readers', h('p.empty', {}, 'No group has a committed offset here.')),
         found.missing.length ? h('p.warn', {}, `Could not be asked: ${found.missing.join('; ')}`) : null);
+    };
+    /** Like the server's, but only of these. @param {Hold[]} holds @param {Explanation} found */
+    const headline = (holds, found) => {
+      const held = [...new Map(holds.flatMap(hold => hold.partitions).map(each => [`${each.topic}-${each.partition}`, each.stable]))];
+      const waiting = atMost(holds.reduce((sum, hold) => sum + hold.waiting, 0), holds.every(hold => hold.exact));
+      const where = held.length === 1 ? `${held[0][0]} is HELD: read_committed readers stop at offset ${number(held[0][1])}` : `${number(held.length)} of ${plural(found.partitions, 'partition')} are HELD: read_committed readers stop there`;
+      return `${where}, ${waiting} committed records behind it`;
     };
     /** @param {Hold} hold @param {Explanation} found */
     const picture = (hold, found) => {
