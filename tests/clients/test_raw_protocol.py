@@ -12,6 +12,7 @@ from fencepost.client.raw import Session
 from fencepost.wire import messages
 from tests.clients.every_api import REQUESTS, World
 from tests.clients.raw import Key, Wire, errors
+from tests.clients.raw_groups import served_group
 from tests.clients.raw_records import fetch_fields
 from tests.clients.raw_transactions import settled
 from tests.conftest import MakeTopic, unique
@@ -34,7 +35,7 @@ def world(wire: Wire, topic: MakeTopic) -> World:
         topic_id=metadata.topics[0].topic_id.bytes,
         node_id=metadata.brokers[0].node_id,
         session=Session(*settled(wire, transactional_id), transactional_id),
-        group=unique("group"),
+        group=served_group(wire),
     )
 
 

@@ -10,9 +10,9 @@ Invariants:
 - After a commit has been sent, nothing is aborted until its outcome is known. The commit is retried with the same
   epoch, and the coordinator answers with the outcome of the first one. If the outcome is still unknown, the caller gets
   OutcomeUnknown, fences the id (`reclaim`) and reads the committed offsets.
-- Only `init` takes an id from another producer. `begin` and `reclaim` send their old producer id and epoch (KIP-360),
-  and are refused if there is a successor. While a transaction is open, Kafka does not check this strictly and would
-  abort a successor's transaction. So they look up the owner first.
+- Only `init` takes an id from another producer. `begin`, `reclaim` and `abort` send their old producer id and epoch
+  (KIP-360), and are refused if there is a successor. While a transaction is open, Kafka does not check this strictly
+  and would abort a successor's transaction. So they look up the owner first, and ask for nothing if it is another.
 """
 
 import enum
@@ -171,7 +171,7 @@ class SharedTransaction:
         retry = Retry(f"reclaiming {identity}", self._cluster.settings)
         while True:
             owner = self._owner()
-            if owner is not None and owner.state == ONGOING and owner != (*_who(identity), ONGOING):
+            if owner is not None and self._is_successor(owner):
                 raise self._fenced(ErrorCode.PRODUCER_FENCED)
             expected = (owner.producer_id, owner.epoch) if self._is_aborted(owner) else _who(identity)
             answer, code = self._init_producer_id(*expected, again=COORDINATOR_MOVED | BUSY - CONCURRENT)
@@ -270,6 +270,8 @@ class SharedTransaction:
         if self.identity.protocol is TransactionProtocol.V1 and (owner := self._owner()) is not None:
             if self._is_aborted(owner):
                 return AbortedBy.TIMEOUT
+            if (owner.producer_id, owner.epoch) != _who(self.identity):
+                raise self._fenced(ErrorCode.PRODUCER_FENCED)
             self.reclaim()
             return by
         return self._send_abort(by)
@@ -359,6 +361,14 @@ class SharedTransaction:
             and (owner.producer_id, owner.epoch) == (identity.producer_id, identity.epoch + 1)
             and owner.state in ABORTED_STATES
         )
+
+    def _is_successor(self, owner: _Owner) -> bool:
+        """Whether the id is certainly another producer's. An epoch that is one higher may be ours, in a lost answer."""
+        identity = self.identity
+        if (owner.producer_id, owner.epoch) == _who(identity):
+            return False
+        is_beyond = owner.producer_id == identity.producer_id and owner.epoch > identity.epoch + 1
+        return is_beyond or owner.state == ONGOING
 
     def _owner(self) -> _Owner | None:
         """The owner as the coordinator knows it; None if it does not say (before Kafka 3.0) or is unreachable."""

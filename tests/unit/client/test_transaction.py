@@ -312,6 +312,24 @@ def test_a_fenced_producer_does_not_take_the_id_back(broker, transaction, coordi
     assert broker.requests(INIT) == [], "Kafka would abort the successor's transaction"
 
 
+def test_a_fenced_producer_asks_for_nothing_while_its_successor_rests(broker, transaction, coordinator):
+    """The successor may begin a transaction before the request arrives."""
+    coordinator.owner_state, coordinator.described_epoch = "CompleteCommit", 6
+    broker.queued = {END: [FENCED]}
+    for step in (transaction.abort, transaction.begin, transaction.reclaim):
+        with pytest.raises(Fenced):
+            step()
+    assert broker.requests(INIT) == []
+
+
+def test_an_abort_does_not_take_the_id_from_who_took_it_before_anything_was_written(broker, transaction, coordinator):
+    coordinator.owner_state, coordinator.described_epoch = "Empty", 5
+    broker.queued = {END: [FENCED]}
+    with pytest.raises(Fenced):
+        transaction.abort()
+    assert broker.requests(INIT) == []
+
+
 def test_a_successor_that_has_already_aborted_something_is_still_a_successor(broker, transaction, coordinator):
     broker.queued = {END: [FENCED], INIT: [FENCED]}
     coordinator.owner_state, coordinator.described_epoch = "CompleteAbort", 7
