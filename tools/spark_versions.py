@@ -23,19 +23,20 @@ LOCK = ROOT / "requirements-dev.lock"
 PYTHONS = {"4.0": "python3.11", "4.1": "python3.12", "4.2": "python3.13"}
 #: What the lock file pins to one version of Spark.
 OF_SPARK = ("pyspark", "py4j")
+#: A test belongs to the first that names its file or its directory.
 FEATURES = {
-    "source": [
-        "tests/spark/source/test_batch.py",
-        "tests/spark/source/test_reading.py",
-        "tests/spark/source/test_errors.py",
-        "tests/spark/source/test_stream.py",
-    ],
     "commitOffsets": ["tests/spark/source/test_committing.py"],
+    "typed keys and values": ["tests/spark/source/test_typed.py", "tests/spark/sink/test_typed.py"],
+    "Arrow tables": ["tests/spark/sink/test_arrow_transform.py"],
+    "dead letters": ["tests/spark/sink/test_dead_letters.py"],
+    "standard writer API": ["tests/spark/sink/test_writer_api.py"],
+    "source": ["tests/spark/source"],
     "sink": ["tests/spark/sink"],
     "state": ["tests/spark/state"],
     "killed drivers, workers, executors, brokers": ["tests/spark/failures"],
     "Spark Connect": ["tests/spark/connect"],
     "declarative pipelines": ["tests/spark/test_declarative_pipelines.py"],
+    "first programs": ["tests/spark/test_first_steps.py"],
     "the shop": ["tests/shop"],
     "unit tests": ["tests/unit/spark"],
 }
@@ -61,7 +62,7 @@ def run(version: str, more: list[str]) -> tuple[int, Counter[tuple[str, str]]]:
     python = environment(version)
     report = CACHE / f"spark-{version}.xml"
     report.unlink(missing_ok=True)
-    paths = [path for paths in FEATURES.values() for path in paths if (ROOT / path).exists()]
+    paths = [path for paths in FEATURES.values() for path in paths]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     print(f"== Spark {version}, {_said_by(python, '--version')}", flush=True)
     # Made here, because it may take longer than the first test of a process has: the classes of this Spark.
