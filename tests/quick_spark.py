@@ -32,7 +32,8 @@ ARCHIVES = ROOT / ".cache" / "spark-classes"
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
 #: Read by Spark's scripts: for the driver's JVM and its executors', and for the one that makes its command line.
 DRIVER_VARIABLE, LAUNCHER_VARIABLE = "SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"
-TIMEOUT_S = 120.0
+#: Less than a test has, which may be the first to need the archive.
+TIMEOUT_S = 90.0
 
 
 def hasten() -> None:
@@ -40,7 +41,7 @@ def hasten() -> None:
     if DRIVER_VARIABLE in os.environ:
         return
     os.environ[LAUNCHER_VARIABLE] = OPTIONS
-    archive = _archive()
+    archive = classes()
     options = f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive is not None else OPTIONS
     os.environ[DRIVER_VARIABLE] = f'{options} -Dspark.executor.extraJavaOptions="{options}"'
     python = quick_python.start()
@@ -73,8 +74,8 @@ def settings(home: Path) -> dict[str, str]:
     }
 
 
-def _archive() -> Path | None:
-    """Made once: whoever comes second waits for it."""
+def classes() -> Path | None:
+    """The archive. Made once: whoever comes second waits for it."""
     java = find_java()
     key = hashlib.sha256(f"{java} {spark_home()} {OPTIONS}".encode()).hexdigest()[:16]
     ARCHIVES.mkdir(parents=True, exist_ok=True)

@@ -23,19 +23,20 @@ LOCK = ROOT / "requirements-dev.lock"
 PYTHONS = {"4.0": "python3.11", "4.1": "python3.12", "4.2": "python3.13"}
 #: What the lock file pins to one version of Spark.
 OF_SPARK = ("pyspark", "py4j")
+#: A test belongs to the first that names its file or its directory.
 FEATURES = {
-    "source": [
-        "tests/spark/source/test_batch.py",
-        "tests/spark/source/test_reading.py",
-        "tests/spark/source/test_errors.py",
-        "tests/spark/source/test_stream.py",
-    ],
     "commitOffsets": ["tests/spark/source/test_committing.py"],
+    "typed keys and values": ["tests/spark/source/test_typed.py", "tests/spark/sink/test_typed.py"],
+    "Arrow tables": ["tests/spark/sink/test_arrow_transform.py"],
+    "dead letters": ["tests/spark/sink/test_dead_letters.py"],
+    "standard writer API": ["tests/spark/sink/test_writer_api.py"],
+    "source": ["tests/spark/source"],
     "sink": ["tests/spark/sink"],
     "state": ["tests/spark/state"],
     "killed drivers, workers, executors, brokers": ["tests/spark/failures"],
     "Spark Connect": ["tests/spark/connect"],
     "declarative pipelines": ["tests/spark/test_declarative_pipelines.py"],
+    "first programs": ["tests/spark/test_first_steps.py"],
     "the shop": ["tests/shop"],
     "unit tests": ["tests/unit/spark"],
 }
@@ -61,15 +62,15 @@ def run(version: str, more: list[str]) -> tuple[int, Counter[tuple[str, str]]]:
     python = environment(version)
     report = CACHE / f"spark-{version}.xml"
     report.unlink(missing_ok=True)
-    paths = [path for paths in FEATURES.values() for path in paths if (ROOT / path).exists()]
+    paths = [path for paths in FEATURES.values() for path in paths]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     print(f"== Spark {version}, {_said_by(python, '--version')}", flush=True)
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--dist", "loadfile", f"--junitxml={report}"]
-    done = subprocess.run(
-        [*command, *(more or ["-n", "2"]), *paths],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        check=False,
+    # Made here, because it may take longer than the first test of a process has: the classes of this Spark.
+    subprocess.run(
+        [python, "-c", "from tests import quick_spark; quick_spark.classes()"], cwd=ROOT, env=env, check=True
     )
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--dist", "loadfile", f"--junitxml={report}"]
+    done = subprocess.run([*command, *(more or ["-n", "2"]), *paths], cwd=ROOT, env=env, check=False)
     return done.returncode, count(report)
 
 
@@ -97,10 +98,14 @@ def environment(version: str) -> str:
 
 
 def _python_for(version: str) -> str:
-    """The preferred one if it runs: what is on the path may be a switch to a Python that is not chosen."""
-    found = shutil.which(PYTHONS.get(version, "python3"))
-    runs = found is not None and subprocess.run([found, "--version"], capture_output=True, check=False).returncode == 0
-    return found if found is not None and runs else sys.executable
+    """The preferred one if it runs. What is on the path may be pyenv's switch, which only runs what it is told to."""
+    name = PYTHONS.get(version, "python3")
+    found = shutil.which(name)
+    if found is None:
+        return sys.executable
+    told = {**os.environ, "PYENV_VERSION": name.removeprefix("python")}
+    asked = (_said_by(found, "-c", "import sys; print(sys.executable)", env=env) for env in (None, told))
+    return next(filter(None, asked), sys.executable)
 
 
 def without_spark(lock: str) -> str:
@@ -150,8 +155,10 @@ def _cell(feature: str, counts: Counter[tuple[str, str]]) -> str:
     return ", ".join(texts) or "none"
 
 
-def _said_by(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+def _said_by(*command: str, env: dict[str, str] | None = None) -> str:
+    """What it prints; nothing if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def write_stream(
     refuse_running(session, function.settings, checkpoint, query_name)
     function.fence(session)
     with environment.explained():
-        return environment.patiently(writer.start)
+        return environment.patiently(writer.start, lambda: environment.lacks_connect(session))
 
 
 def batch_writer(

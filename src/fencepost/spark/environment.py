@@ -18,13 +18,14 @@ this machine is sent to another one: the PATH stays here, and executors look up 
 """
 
 import contextlib
+import importlib.util
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencepost.errors import ConfigError, FencepostError
 
@@ -50,6 +51,10 @@ NO_MODULE = "No module named 'fencepost'"
 OTHER_VERSION = "PYTHON_VERSION_MISMATCH"
 #: What Spark says of a Python process that ended before it answered, or took ten seconds.
 NOT_STARTED = "Python worker failed to connect back"
+#: How often a process is started that does not answer in that time; less often if Spark's Python lacks packages.
+STARTS_MAX, STARTS_MAX_LACKING = 6, 2
+#: What Spark Connect's process for `foreachBatch` imports before it answers, beside what every worker does.
+CONNECT_PACKAGES = ("grpc", "grpc_status", "google")
 
 
 def prepare(environment: MutableMapping[str, str] = os.environ, executable: str = sys.executable) -> None:
@@ -114,8 +119,8 @@ def explained() -> Iterator[None]:
         known = explain(error)
         if known is None and NOT_STARTED in str(error):
             known = ConfigError(
-                "the server of Spark Connect twice waited ten seconds for a Python process for foreachBatch, and its "
-                "log says why. Its Python must have what this one has: pip install 'fencepost[connect]'. "
+                "the server of Spark Connect waited ten seconds for a Python process for foreachBatch, several times, "
+                "and its log says why. Its Python must have what this one has: pip install 'fencepost[connect]'. "
                 "PYSPARK_PYTHON chooses that Python, and must be set before the server starts. If its machine was "
                 "just busy, start the query again"
             )
@@ -124,17 +129,37 @@ def explained() -> Iterator[None]:
         raise known from None
 
 
-def patiently(start: Callable[[], Started]) -> Started:
-    """Start a query. Spark Connect waits ten seconds for the process of `foreachBatch`; a busy machine gets them twice.
+def patiently(start: Callable[[], Started], lacks_packages: Callable[[], bool]) -> Started:
+    """Start a query. Spark Connect waits ten seconds for the process of `foreachBatch`; a busy machine gets a minute.
 
-    Nothing has begun when Spark gives up.
+    Nothing has begun when Spark gives up. A process that lacks packages looks the same, so that is asked then.
     """
-    try:
-        return start()
-    except Exception as error:
-        if NOT_STARTED not in str(error):
-            raise
-    return start()
+    starts, starts_max = 0, STARTS_MAX_LACKING
+    while True:
+        try:
+            return start()
+        except Exception as error:
+            if NOT_STARTED not in str(error):
+                raise
+            starts += 1
+            if starts == 1 and not lacks_packages():
+                starts_max = STARTS_MAX
+            if starts >= starts_max:
+                raise
+
+
+def lacks_connect(session: "SparkSession") -> bool:
+    """Whether a Python worker of Spark lacks what the process of `foreachBatch` needs with Spark Connect."""
+    found = session.range(1, numPartitions=1).mapInArrow(_connect_packages, "has_all boolean").collect()
+    return not all(row.has_all for row in found)
+
+
+def _connect_packages(rows: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+    has_all = all(importlib.util.find_spec(name) is not None for name in CONNECT_PACKAGES)
+    for batch in rows:
+        yield pa.RecordBatch.from_pydict({"has_all": [has_all] * len(batch)})
 
 
 def _has_jvm(environment: MutableMapping[str, str]) -> bool:

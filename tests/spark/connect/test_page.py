@@ -91,7 +91,8 @@ def test_the_program_is_killed_twice_and_is_exact(
 def test_the_first_pipeline_runs_in_local_mode(tmp_path: Path, bare: Path) -> None:
     program = block("first", PAGE).text
     assert '.appName("shop")' in program
-    ran = run(program.replace('.appName("shop")', '.remote("local[2]")'), tmp_path, bare)
+    # Its server takes a free port, not 15002, which may be another's.
+    ran = run(program.replace('.appName("shop")', '.remote("local[2]")'), tmp_path, bare, SPARK_TESTING="1")
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert "SinkProgress(pipeline='shop'" in ran.stdout
     assert "records=1000" in ran.stdout
