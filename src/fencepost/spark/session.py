@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,11 @@ FAILURE = 'Exception in thread "main" '
 #: Where options of the driver's JVM may come from, besides Spark's settings.
 JAVA_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _A_COLLECTOR = re.compile(r"-XX:[+-]Use\w*GC")
+_A_THRESHOLD = re.compile(r"-XX:Tier4\w+Threshold=")
+#: When the JVM's optimising compiler takes up a method: six times as late as by default. What handles rows is called
+#: that often in its first second. Spark's planner, which runs once a batch, is not, and compiling that took more of the
+#: first million records than the records did.
+THRESHOLDS = "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=60000"
 
 #: Spark's default is 10,000 rows, which is little for records that Python processes by the column.
 ARROW_ROWS = 65_536
@@ -71,7 +76,7 @@ def session(
     given = {name: str(value) for name, value in (conf or {}).items()}
     ours = recommended(master, log_file, version)
     settings = ours | given
-    settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], _collector(given), given.get(JAVA_OPTIONS)]))
+    settings[JAVA_OPTIONS] = " ".join(filter(None, [ours[JAVA_OPTIONS], *_tuning(given), given.get(JAVA_OPTIONS)]))
     _prepare_environment(master)
     if is_local(master):
         compiling.in_background()  # while Spark starts
@@ -125,11 +130,14 @@ def recommended(master: str, log_file: str | os.PathLike[str] | None = None, ver
     return settings
 
 
-def _collector(given: Mapping[str, str]) -> str:
-    """Record batches are large objects, which Java's default collector keeps apart. Only if nobody chose another."""
+def _tuning(given: Mapping[str, str]) -> Iterator[str]:
+    """Options of the JVM: those of ours about which nobody has chosen otherwise."""
     chosen = [given.get(name, "") for name in (JAVA_OPTIONS, "spark.driver.defaultJavaOptions")]
     chosen += [os.environ.get(name, "") for name in JAVA_VARIABLES]
-    return "" if any(_A_COLLECTOR.search(text) for text in chosen) else "-XX:+UseParallelGC"
+    if not any(_A_COLLECTOR.search(text) for text in chosen):
+        yield "-XX:+UseParallelGC"  # record batches are large objects, which Java's default collector keeps apart
+    if not any(_A_THRESHOLD.search(text) for text in chosen):
+        yield THRESHOLDS
 
 
 def _start_jvm(settings: Mapping[str, str], log_file: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.spark.environment import is_local, is_one_process
-from fencepost.spark.session import CHECKPOINT_FILES, JAVA_OPTIONS, JAVA_VARIABLES, _collector, recommended
+from fencepost.spark.session import CHECKPOINT_FILES, JAVA_OPTIONS, JAVA_VARIABLES, THRESHOLDS, _tuning, recommended
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,13 @@ def test_unix_sockets_only_where_their_noise_has_a_file_to_go_to() -> None:
     assert recommended("local[2]", "a.log")[name] == "true"
 
 
-def test_a_collector_is_chosen_unless_somebody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_jvm_is_tuned_where_nobody_has_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in JAVA_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert _collector({}) == "-XX:+UseParallelGC"
-    assert _collector({JAVA_OPTIONS: "-Xss4m"}) == "-XX:+UseParallelGC"
-    assert not _collector({JAVA_OPTIONS: "-Xss4m -XX:+UseZGC"})
-    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC")
-    assert not _collector({})
+    collector = "-XX:+UseParallelGC"
+    assert [*_tuning({})] == [collector, THRESHOLDS]
+    assert [*_tuning({JAVA_OPTIONS: "-Xss4m"})] == [collector, THRESHOLDS]
+    assert [*_tuning({JAVA_OPTIONS: "-Xss4m -XX:+UseZGC"})] == [THRESHOLDS]
+    assert [*_tuning({JAVA_OPTIONS: "-XX:Tier4InvocationThreshold=5000"})] == [collector]
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:+UseG1GC")
+    assert [*_tuning({})] == [THRESHOLDS]

@@ -125,10 +125,12 @@ class Converter:
         there = [_is_there(given[name]) for name in names]
         made = []
         for name, is_there in zip(names, there, strict=True):
-            places = np.flatnonzero(is_there & ~is_bad)
+            is_written = is_there & ~is_bad
+            places = np.flatnonzero(is_written)
             columns = {**_fields(given[name]), **_only(about, SOURCE)}
             if len(places) < len(rows):
-                columns = _taken(columns, places)
+                mask = pa.array(is_written)
+                columns = {field: _kept(column, mask) for field, column in columns.items()}
             made.append((places, _batch(_uniform(self._in_bytes(columns), wanted, len(places)))))
         parts = [part for _, part in made if len(part)]
         if len(parts) > 1 and self._share_a_topic(parts):
@@ -194,6 +196,15 @@ def _only(columns: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _taken(columns: Mapping[str, Any], places: Any) -> dict[str, Any]:
     indexes = pa.array(places)
     return {name: column.take(indexes) for name, column in columns.items()}
+
+
+def _kept(column: Any, mask: Any) -> Any:
+    """The rows of the mask, which are most of them: Arrow copies them in runs, but those of a STRUCT one by one."""
+    if not pa.types.is_struct(column.type) or not column.type.num_fields:
+        return column.filter(mask)
+    is_null = column.is_null().filter(mask)
+    fields = [_kept(each, mask) for each in column.flatten()]
+    return pa.StructArray.from_arrays(fields, fields=[*column.type], mask=is_null if is_null.true_count else None)
 
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
