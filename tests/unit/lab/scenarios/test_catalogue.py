@@ -45,7 +45,7 @@ def test_ls_lists_number_name_and_line():
     assert text.exit_code == 0
     assert len(text.output.splitlines()) == len(catalogue.scenarios())
     assert any(line.startswith("3  zombie") for line in text.output.splitlines())
-    listed = json.loads(CliRunner().invoke(main, ["scenarios", "ls", "--json"]).output)
+    listed = [*map(json.loads, CliRunner().invoke(main, ["scenarios", "ls", "--json"]).output.splitlines())]
     assert [entry["name"] for entry in listed] == [scenario.name for scenario in catalogue.scenarios()]
 
 
