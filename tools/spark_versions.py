@@ -78,7 +78,7 @@ def environment(version: str) -> str:
     """The Python of the version's environment, which is made if there is none."""
     home = CACHE / f"spark-{version}"
     python, ready = home / "bin" / "python", home / ".ready"
-    wanted = f"{version} {LOCK.stat().st_size}"
+    wanted = f"{version} {LOCK.stat().st_size} {ROOT}"
     if ready.exists() and ready.read_text() == wanted:
         return str(python)
     shutil.rmtree(home, ignore_errors=True)
@@ -93,6 +93,8 @@ def environment(version: str) -> str:
     extras = "connect" if version.startswith("4.0") else "connect,pipelines"
     exact = f"{version}.*" if version.count(".") == 1 else version
     subprocess.run([*pip, f"pyspark[{extras}]=={exact}"], check=True)
+    # Programs of users, which some tests run, find us without a path.
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], check=True)
     ready.write_text(wanted)
     return str(python)
 
