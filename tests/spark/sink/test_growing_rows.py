@@ -14,7 +14,9 @@ from tests.spark.checker import read_committed
 from tests.spark.sink.growing_rows_job import BATCHES, RECORD_BYTES_MAX
 
 
-@pytest.mark.skipif(pyspark.__version__.startswith("4.0."), reason="Spark 4.0 sends Python four times as much at a time")
+@pytest.mark.skipif(
+    pyspark.__version__.startswith("4.0."), reason="Spark 4.0 sends Python four times as much at a time"
+)
 def test_everything_is_written_once_in_little_memory(tmp_path: Path) -> None:
     with fencepost.Broker() as broker:
         limits = {"max.message.bytes": str(RECORD_BYTES_MAX)}
