@@ -128,7 +128,7 @@ class TransactionWriter:
         *,
         acks: int = ACKS_ALL,
     ) -> None:
-        """With protocol 1, `partitions` are registered in one request."""
+        """`partitions` are expected."""
         self._cluster = cluster
         self._identity = identity
         self._acks = acks
@@ -143,8 +143,8 @@ class TransactionWriter:
         self._unregistered: set[TopicPartition] = set()
         self._retry: Retry | None = None
         self._is_broken = False
-        for where in partitions:
-            self._lane(where)
+        self._is_cancelled = False
+        self.expect(partitions)
 
     def __enter__(self) -> Self:
         return self
@@ -166,6 +166,17 @@ class TransactionWriter:
     @property
     def written(self) -> dict[TopicPartition, Acknowledged]:
         return {where: lane.acknowledged for where, lane in self._lanes.items()}
+
+    def expect(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are written to next: with protocol 1 they are registered in one request."""
+        for where in partitions:
+            self._lane(where)
+
+    def cancel(self) -> None:
+        """From any thread: what waits for a broker now fails soon, and so does all that is called later."""
+        self._is_cancelled = True
+        for connection in [*self._connections.values()]:
+            connection.interrupt()
 
     def write(self, where: TopicPartition, blob: Buffer) -> None:
         """Add one finished batch. Returns before it is written, but waits while the buffer is full."""
@@ -195,6 +206,8 @@ class TransactionWriter:
         """Send and receive until at most `buffered_max` bytes are unacknowledged."""
         if self._is_broken:
             raise InvariantBroken("the writer has failed or was closed")
+        if self._is_cancelled:
+            raise WriteFailed("writing was cancelled")
         try:
             with wanted(Operation.WRITE):
                 self._register()
@@ -344,6 +357,8 @@ class TransactionWriter:
 
     def _start_over(self, reason: object) -> None:
         """Receive the other answers, then prepare to send again from the first unacknowledged batch of each lane."""
+        if self._is_cancelled:
+            raise WriteFailed("writing was cancelled")
         while self._requests:
             try:
                 self._receive_one()

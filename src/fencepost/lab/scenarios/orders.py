@@ -17,7 +17,7 @@ VARIABLE = "FENCEPOST_SCENARIO_ORDERS"
 ENDTXN_SENT = "ENDTXN_SENT"
 #: A worker makes record batches. None of them is in Kafka.
 ENCODING = "ENCODING"
-#: A writer has a record batch in Kafka, and may have more to come.
+#: A writer has a record batch in Kafka, or has handed it to the driver, and may have more to come.
 WRITTEN_SOME = "WRITTEN_SOME"
 
 POLL_S = 0.02

@@ -1,4 +1,4 @@
-"""`fencepost.spark.daemon` with workers that look for orders while they encode and after each write."""
+"""`fencepost.spark.daemon` with workers that look for orders while they encode, and after each write or handover."""
 
 from typing import Any
 
@@ -10,8 +10,9 @@ def obey() -> None:
     """Only for workers, because a driver writes its ledger with the same class."""
     from fencepost.client.encode import Encoder
     from fencepost.client.writing import TransactionWriter
+    from fencepost.spark.sink.handover import HandOverStage
 
-    add, write = Encoder.add, TransactionWriter.write
+    add, write, hand_over = Encoder.add, TransactionWriter.write, HandOverStage.hand_over
 
     def add_and_look(self: Encoder, rows: Any) -> Any:
         orders.look(orders.ENCODING)
@@ -22,7 +23,12 @@ def obey() -> None:
         self.flush()
         orders.look(orders.WRITTEN_SOME)
 
+    def hand_over_and_look(self: HandOverStage, part: Any) -> None:
+        hand_over(self, part)
+        orders.look(orders.WRITTEN_SOME)
+
     Encoder.add, TransactionWriter.write = add_and_look, write_and_look  # type: ignore[method-assign]
+    HandOverStage.hand_over = hand_over_and_look  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from fencepost.client.admin import check_may_write
 from fencepost.client.cluster import Cluster
 from fencepost.client.encode import Blob, Encoder
 from fencepost.client.faults import Fault
 from fencepost.client.identity import MADE_UP_IDS
+from fencepost.client.probes import check_may_write
 from fencepost.client.row_faults import refuse, source_of
 from fencepost.client.shapes import DEFAULT_MAX_MESSAGE_BYTES, TopicShape, shape_of
 from fencepost.dead_letters import letter

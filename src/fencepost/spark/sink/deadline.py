@@ -20,11 +20,13 @@ Call = Callable[[str], object]
 class JobDeadline:
     """A `with` block around the jobs of the calling thread. Spark cancels them when the time is over."""
 
-    def __init__(self, session: "SparkSession", timeout_s: float) -> None:
+    def __init__(self, session: "SparkSession", timeout_s: float, then: Callable[[], None] | None = None) -> None:
+        """`then` is called as well when the time is over."""
         # A classic session knows only the tags of the calling thread, but another thread cancels. Its context has all.
         self._add, self._remove, self._cancel = _by_session(session) if is_connect(session) else _by_context(session)
         self._timeout_s = timeout_s
         self._tag = f"fencepost-{uuid.uuid4()}"
+        self._then = then
         self._timer: threading.Timer | None = None
         self.has_passed = False
 
@@ -45,6 +47,8 @@ class JobDeadline:
 
     def _pass(self) -> None:
         self.has_passed = True
+        if self._then is not None:
+            self._then()
         self._cancel(self._tag)
 
 

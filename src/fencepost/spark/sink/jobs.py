@@ -8,8 +8,8 @@ import logging
 import re
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +29,12 @@ from fencepost.spark.sink.columns import has_topic
 from fencepost.spark.sink.dead_letters import DeadLetters, look_up, pipeline_name
 from fencepost.spark.sink.deadline import JobDeadline
 from fencepost.spark.sink.flat import flatten
+from fencepost.spark.sink.handover import TIMEOUT_SHARE, Handover, HandOverStage, PaceGuess
 from fencepost.spark.sink.opening import Opening
 from fencepost.spark.sink.permits import PermitDesk, Ticket
 from fencepost.spark.sink.settings import SinkSettings
 from fencepost.spark.sink.small import SizeGuess, collect, write_table
-from fencepost.spark.sink.spool import Spool
+from fencepost.spark.sink.spool import Spool, SpoolDirectory
 from fencepost.spark.sink.stages import (
     ENCODED_SCHEMA,
     REPORT_SCHEMA,
@@ -57,6 +58,8 @@ LOOPBACK = "127.0.0.1"
 #: Topics are looked up again after this long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
+#: Reports with the markers of encoders.
+_WITH_MARKERS = (ReportKind.MARKERS, ReportKind.HANDED)
 #: One of our errors in Spark's message about a failed task.
 _OURS = re.compile(r"fencepost\.errors\.(\w+): (.*)")
 
@@ -93,9 +96,14 @@ class WriteJob:
         self._desk = PermitDesk(bind_host, host, settings.permit_port)
         self._spool = spool.directory_for(session)
         self._batches = ArrowBatches(session)
+        self._pace = PaceGuess()
+        self._hands_over = False  #: whether the driver writes what the tasks of the job encode, while they run
+        self._must_encode_first = False  #: an attempt has failed, and none has succeeded since
+        self._handing = Cluster(cluster.settings)  #: of the thread that writes what is handed over
 
     def close(self) -> None:
         self._desk.shut()
+        self._handing.close()
         if self._spool is not None:
             self._spool.close()
 
@@ -118,6 +126,8 @@ class WriteJob:
         """
         self._jobs += 1
         self._transform = transform
+        started_s = time.monotonic()
+        self._hands_over = self._may_hand_over(rows_max)
         try:
             self._dead_letters = self._dead_letters_of(batch_id, frozenset(changelogs))
             reports = self._run_here(rows, opening) if self._guess.is_small(rows_max) else None
@@ -126,9 +136,19 @@ class WriteJob:
             written = self._sum(reports, opening.elapsed_ms)
         except Exception:
             self._shapes.clear()
+            self._must_encode_first = True
             raise
+        self._must_encode_first = False
         self._guess.learn(rows_max, written.bytes)
+        self._pace.learn(rows_max, time.monotonic() - started_s)
         return written
+
+    def _may_hand_over(self, rows_max: int | None) -> bool:
+        """Whether the driver may write while rows are computed."""
+        seconds = self._pace.seconds(rows_max)
+        if self._spool is None or self._must_encode_first or seconds is None:
+            return False
+        return seconds <= TIMEOUT_SHARE * self._settings.transaction_timeout_ms / 1000
 
     def _run_here(self, rows: "DataFrame", opening: Opening) -> list[WriterReport] | None:
         """In the driver, without tasks of ours. None if there are too many rows for that; nothing is written then."""
@@ -159,31 +179,55 @@ class WriteJob:
                 logger.info("a row is large: the batch is run again, with batches for Python that are bounded in bytes")
                 batches.forbid()
         reports = reports or self._run_tasks(flat, opening)
-        batches.learn(max((row_bytes_in(each.text) for each in reports if each.kind == ReportKind.MARKERS), default=0))
+        batches.learn(max((row_bytes_in(each.text) for each in reports if each.kind in _WITH_MARKERS), default=0))
         return reports
 
     def _run_tasks(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
-        """All cores encode, and as many as there are partitions write."""
+        """All cores encode. The driver writes meanwhile, or as many tasks as there are partitions do afterwards."""
+        spool = self._spool
+        if self._hands_over and spool is not None:
+            return self._run_handing_over(rows, opening, spool)
+        with nullcontext() if spool is None else spool.job() as files, self._serving(rows, opening) as ticket:
+            found = self._plan(rows, ticket, files).collect()
+        return [WriterReport(*row) for row in found]
+
+    def _run_handing_over(self, rows: "DataFrame", opening: Opening, spool: SpoolDirectory) -> list[WriterReport]:
+        with (
+            spool.job() as files,
+            Handover(self._handing, files) as handover,
+            self._serving(rows, opening, handover) as ticket,
+        ):
+            stage = HandOverStage(self._encode_settings(rows), ticket, files)
+            handing = flatten(rows).mapInArrow(stage, spark_type(REPORT_SCHEMA))
+            reports = [WriterReport(*row) for row in handing.collect()]
+            written = handover.finish(reports)
+        return [*reports, *(report_of(where, done) for where, done in written.items())]
+
+    @contextmanager
+    def _serving(self, rows: "DataFrame", opening: Opening, handover: Handover | None = None) -> Iterator[Ticket]:
+        """Around a job whose tasks ask for permits: until the transaction's timeout, and with errors that say why."""
         timeout_ms = self._settings.transaction_timeout_ms
-        deadline = JobDeadline(rows.sparkSession, timeout_ms / 1000)
+        then, take = (None, None) if handover is None else (handover.cancel, handover.take)
+        deadline = JobDeadline(rows.sparkSession, timeout_ms / 1000, then)
         opening.then.append(deadline.start)
-        ticket = self._desk.open(opening.begin)
+        ticket = self._desk.open(opening.begin, take)
         try:
-            with deadline, nullcontext() if self._spool is None else self._spool.job() as files:
-                found = self._plan(rows, ticket, files).collect()
+            with deadline:
+                yield ticket
         except Exception as error:
             granted = self._desk.close()
             if deadline.has_passed and opening.identity is not None:
                 raise timed_out(opening.identity, opening.elapsed_ms / 1000, timeout_ms) from error
             if self._desk.error is not None:
                 raise self._desk.error from error
+            if handover is not None and handover.error is not None:
+                raise handover.error from error
             if granted:
                 raise WriteFailed(f"a writing task failed: {_first_line(error)}") from error
             raise _before_writing(error) from error.__cause__
         finally:
             self._desk.close()
             opening.then.remove(deadline.start)
-        return [WriterReport(*row) for row in found]
 
     def _plan(self, rows: "DataFrame", ticket: Ticket, files: Spool | None) -> "DataFrame":
         settings = self._encode_settings(rows)
@@ -246,7 +290,8 @@ class WriteJob:
             if report.kind == ReportKind.WRITTEN:
                 records[report.topic] = records.get(report.topic, 0) + report.records
         self._learn(set(records) - set(self._shapes))
-        dead_letters = dead_letters_in(next(iter(markers), ""))
+        handed = ",".join(report.text for report in reports if report.kind == ReportKind.HANDED)
+        dead_letters = dead_letters_in(handed or next(iter(markers), ""))
         if dead_letters and (topic := self._settings.dead_letters) is not None:
             records[topic] -= sum(dead_letters.values())
             records = {name: count for name, count in records.items() if count}

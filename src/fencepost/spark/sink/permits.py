@@ -8,7 +8,11 @@ tasks of the first attempt may still run. The driver is one process, so it can c
 The permit carries the identity to write with. So nobody can write without one, and the transaction is begun by the
 first permit, not while rows are computed.
 
-Invariant: between `open` and `close` a writer's number is granted at most once; after `close` none is.
+An encoder that hands its record batches to the driver (`handover`) asks the same way, once for each part. Its first
+part gets the permit, and the others are taken from the same task only.
+
+Invariant: between `open` and `close` a writer's number is granted at most once; after `close` none is, and nothing is
+taken.
 """
 
 import contextlib
@@ -22,6 +26,10 @@ from typing import Any
 
 from fencepost.client.identity import ProducerIdentity, TransactionProtocol
 from fencepost.errors import FencepostError, WriteFailed
+from fencepost.spark.sink.spool import Place
+
+#: Takes a part that a writer has handed over, to be written with this identity.
+Take = Callable[[ProducerIdentity, int, Place], None]
 
 TIMEOUT_S = 30.0
 #: The driver answers when the transaction is begun. Before that it may have to wait for a broker to restart.
@@ -47,6 +55,7 @@ class PermitDesk:
         self._token: str | None = None  #: of the attempt that is open
         self._granted: dict[int, str] = {}
         self._begin: Callable[[], ProducerIdentity]
+        self._take: Take | None = None
         self.error: FencepostError | None = None  #: why the transaction could not be begun
         self._is_shut = False
         try:
@@ -57,10 +66,11 @@ class PermitDesk:
         self._thread = threading.Thread(target=self._listen, name="fencepost-permits", daemon=True)
         self._thread.start()
 
-    def open(self, begin: Callable[[], ProducerIdentity]) -> Ticket:
-        """Grant permits for one attempt. Each of them calls `begin` for the identity."""
+    def open(self, begin: Callable[[], ProducerIdentity], take: Take | None = None) -> Ticket:
+        """Grant permits for one attempt. Each calls `begin` for the identity. `take` gets what is handed over."""
         with self._lock:
             self._token, self._granted, self._begin, self.error = secrets.token_hex(16), {}, begin, None
+            self._take = take
             return Ticket(self._host, self._port, self._token)
 
     def close(self) -> int:
@@ -94,15 +104,18 @@ class PermitDesk:
         with self._lock:
             if self._token is None or not secrets.compare_digest(str(asked.get("token")), self._token):
                 return {"refused": "its attempt at the batch is over"}
-            writer, task = int(asked["writer"]), str(asked["task"])
-            if writer in self._granted:
-                return {"refused": f"task {self._granted[writer]} has a permit already"}
+            writer, task, part = int(asked["writer"]), str(asked["task"]), asked.get("part")
+            holder = self._granted.get(writer)
+            if holder is not None and (part is None or holder != task):
+                return {"refused": f"task {holder} has a permit already"}
             try:
                 identity = self._begin()
             except FencepostError as error:
                 self.error = error
                 return {"refused": f"the transaction cannot be begun: {error}"}
             self._granted[writer] = task
+            if part is not None and self._take is not None:
+                self._take(identity, writer, Place._make(map(int, part)))
         return {
             "transactional_id": identity.transactional_id,
             "producer_id": identity.producer_id,
@@ -111,11 +124,15 @@ class PermitDesk:
         }
 
 
-def ask(ticket: Ticket, writer: int, task: str) -> ProducerIdentity:
-    """The writer's side: the identity to write with. Raises WriteFailed if the writer gets no permit."""
+def ask(ticket: Ticket, writer: int, task: str, part: Place | None = None) -> ProducerIdentity:
+    """The writer's side: the identity to write with. Raises WriteFailed if the writer gets no permit.
+
+    `part` is handed over: once this returns, the driver writes it.
+    """
+    asked = {"token": ticket.token, "writer": writer, "task": task} | ({} if part is None else {"part": part})
     try:
         with socket.create_connection((ticket.host, ticket.port), timeout=TIMEOUT_S) as connection:
-            line = json.dumps({"token": ticket.token, "writer": writer, "task": task})
+            line = json.dumps(asked)
             connection.sendall(line.encode() + b"\n")
             connection.settimeout(ANSWER_TIMEOUT_S)
             with connection.makefile("rb") as answers:

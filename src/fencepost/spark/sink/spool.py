@@ -4,9 +4,9 @@ Spark's shuffle can reach other machines, and takes each blob through the JVM tw
 driver's machine, a file does. An encoder appends its blobs to a file of its own, and what Spark shuffles is the place
 of each blob. A writer maps the file into memory.
 
-Invariants: a file is written by one attempt of one task, and not changed once its places are known. The files of a job
-are deleted when the job has ended. What a killed driver left behind is deleted by the next one that finds it: a driver
-holds a lock in its directory while it lives.
+Invariants: a file is written by one attempt of one task, and only appended to, so what a place names does not change.
+The files of a job are deleted when the job has ended. What a killed driver left behind is deleted by the next one that
+finds it: a driver holds a lock in its directory while it lives.
 """
 
 import contextlib
@@ -20,20 +20,28 @@ import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from fencepost.client.encode import Blob
 from fencepost.errors import WriteFailed
 from fencepost.spark.environment import is_one_process, is_worker
 from fencepost.spark.sessions import is_connect, setting
+from fencepost.wire.codec import Buffer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = "fencepost-spool-"
 LOCK = "lock"
-#: The number of a file, where a blob begins in it, and its size.
 _PLACE = struct.Struct(">qqq")
+
+
+class Place(NamedTuple):
+    """Where some bytes are."""
+
+    number: int  #: of the file
+    begin: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +64,19 @@ class SpoolWriter:
         self._file: IO[bytes] | None = None
 
     def add(self, blob: Blob) -> Blob:
-        """The blob with its place instead of its bytes. They are in the file after `close`."""
-        view = memoryview(blob.data)
-        begin, size = self._size, len(view)
+        """The blob with its place instead of its bytes, which are in the file now."""
+        return replace(blob, data=_PLACE.pack(*self.append(blob.data)))
+
+    def append(self, data: Buffer) -> Place:
+        """Where these bytes are now."""
+        view = memoryview(data)
+        place = Place(self._number, self._size, len(view))
         try:
             self._write(view)
         except OSError as error:
             raise WriteFailed(f"record batches cannot be kept in {self._path} (spark.local.dir): {error}") from None
-        self._size += size
-        return replace(blob, data=_PLACE.pack(self._number, begin, size))
+        self._size += place.size
+        return place
 
     def _write(self, view: memoryview) -> None:
         if self._file is None:
@@ -85,10 +97,13 @@ class SpoolReader:
     _files: dict[int, memoryview] = field(default_factory=dict)
 
     def find(self, blob: Blob) -> Blob:
-        number, begin, size = _PLACE.unpack(bytes(blob.data))
-        if number not in self._files:
-            self._files[number] = self._map(number)
-        return replace(blob, data=self._files[number][begin : begin + size])
+        return replace(blob, data=self.read(Place._make(_PLACE.unpack(bytes(blob.data)))))
+
+    def read(self, place: Place) -> memoryview:
+        end = place.begin + place.size
+        if len(self._files.get(place.number, b"")) < end:  # not mapped yet, or it has grown since
+            self._files[place.number] = self._map(place.number)
+        return self._files[place.number][place.begin : end]
 
     def _map(self, number: int) -> memoryview:
         path = self.spool.path(number)

@@ -2,7 +2,8 @@
 
 `EncodeStage` runs where the rows are, in one task per input partition, before any transaction is open. Its blobs move
 to the writer of their partition: a shuffle of blobs, not of rows, and on one machine of their places in a file
-(`spool`). `WriteStage` stamps and sends them. A small batch skips both stages (`small`).
+(`spool`). `WriteStage` stamps and sends them. A small batch skips both stages (`small`), and on one machine most others
+skip the second (`handover`).
 
 A writer that fails reports that as a row instead of raising. If it raised, Spark would start it again, and the second
 attempt would be refused its permit and raise. A writer that fails before it has its permit raises: it has written
@@ -56,6 +57,7 @@ class ReportKind(enum.StrEnum):
     WRITTEN = "written"  #: what one partition has acknowledged
     MARKERS = "markers"  #: the attempt markers that a writer saw
     FAILED = "failed"  #: why a writer failed
+    HANDED = "handed"  #: how much an encoder has handed to the driver (`handover`)
 
 
 class WriterReport(NamedTuple):
@@ -63,10 +65,11 @@ class WriterReport(NamedTuple):
 
     kind: str
     topic: str = ""
-    records: int = 0
+    records: int = 0  #: of HANDED: the number of parts
     bytes: int = 0
     error: str = ""  #: of FAILED: the class of the FencepostError
-    text: str = ""  #: of FAILED: the error's message; of MARKERS: the markers
+    text: str = ""  #: of FAILED: the error's message; of MARKERS and HANDED: the markers
+    writer: int = 0  #: of HANDED: the task
 
 
 _ARROW_TYPES = {str: pa.string(), int: pa.int64()}
@@ -96,9 +99,9 @@ class EncodeStage:
     spool: Spool | None = None  #: None: the blobs themselves are shuffled
 
     def __call__(self, rows: Iterator[Any]) -> Iterator[Any]:
-        encoder, task, sizes = RowEncoder(self.settings), _task(), [0]
+        encoder, task, sizes = RowEncoder(self.settings), current_task(), [0]
         with one_line():
-            made = encoder.blobs(_measured(rows, sizes))
+            made = encoder.blobs(measured(rows, sizes))
             for blobs in made if self.spool is None else _places(made, self.spool, task.attempt_id):
                 writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
                 yield _addressed(blobs, writers)
@@ -119,7 +122,7 @@ class WriteStage:
         markers: list[str] = []
         with one_line():
             yield from _written(self.client, self.ticket, self._blobs(rows, markers))
-        yield _reports([WriterReport(ReportKind.MARKERS, text=",".join(sorted(markers)))])
+        yield reports_to_arrow([WriterReport(ReportKind.MARKERS, text=",".join(sorted(markers)))])
 
     def _blobs(self, rows: Iterator[Any], markers: list[str]) -> Iterator[list[Blob]]:
         spooled = None if self.spool is None else SpoolReader(self.spool)
@@ -161,7 +164,7 @@ class RowEncoder:
                     topic=settings.topic,
                     compression=settings.compression,
                     target_bytes=settings.batch_bytes,
-                    spread=settings.spread + _task().partition,
+                    spread=settings.spread + current_task().partition,
                     on_fault=self._on_fault(),
                 )
             if made := encoder.add(batch):
@@ -195,7 +198,7 @@ class RowEncoder:
             settings.dead_letters,
             compression=settings.compression,
             target_bytes=settings.batch_bytes,
-            spread=settings.spread + _task().partition,
+            spread=settings.spread + current_task().partition,
             counts=self.dead_letters,
         )
 
@@ -223,7 +226,7 @@ def dead_letters_in(markers: str) -> dict[str, int]:
 
 def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]) -> Iterator[Any]:
     """Write everything and report it. The permit is asked for when the first blob arrives."""
-    task = _task()
+    task = current_task()
     writer: TransactionWriter | None = None
     failure: FencepostError | None = None
     try:
@@ -243,12 +246,12 @@ def _written(client: ClientSettings, ticket: Ticket, blobs: Iterator[list[Blob]]
         if writer is not None:
             writer.close()
     if failure is not None:
-        yield _reports([WriterReport(ReportKind.FAILED, error=type(failure).__name__, text=str(failure))])
+        yield reports_to_arrow([WriterReport(ReportKind.FAILED, error=type(failure).__name__, text=str(failure))])
     elif writer is not None:
-        yield _reports([report_of(where, done) for where, done in writer.written.items()])
+        yield reports_to_arrow([report_of(where, done) for where, done in writer.written.items()])
 
 
-def _measured(rows: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
+def measured(rows: Iterable[Any], sizes: list[int]) -> Iterator[Any]:
     """The same batches. Notes how large their rows are on average."""
     for batch in rows:
         if len(batch):
@@ -273,7 +276,7 @@ def report_of(where: TopicPartition, done: Acknowledged) -> WriterReport:
     return WriterReport(ReportKind.WRITTEN, where.topic, done.records, done.bytes)
 
 
-def _reports(reports: list[WriterReport]) -> Any:
+def reports_to_arrow(reports: list[WriterReport]) -> Any:
     columns = [
         pa.array(values, column.type) for values, column in zip(zip(*reports, strict=True), REPORT_SCHEMA, strict=True)
     ]
@@ -286,7 +289,7 @@ class _Task(NamedTuple):
     name: str
 
 
-def _task() -> _Task:
+def current_task() -> _Task:
     """The Spark task that this process runs."""
     from pyspark import TaskContext
 
