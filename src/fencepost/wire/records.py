@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from fencepost.errors import Malformed
 from fencepost.wire import batch as batches
@@ -98,30 +99,37 @@ def decode_batch(batch: bytes | bytearray | memoryview, header: BatchHeader | No
         raise Malformed("batch has more bytes than its record count explains")
 
 
+#: `_STRIDES[first][second]`: the size of a record that begins with these two bytes, its length included. None where two
+#: bytes do not tell, or the length is negative.
+_STRIDES: tuple[tuple[Any, ...], ...] = tuple(
+    (None,) * 256
+    if first & 1
+    else (1 + (first >> 1),) * 256
+    if first < 0x80
+    else tuple(None if second >= 0x80 else 2 + ((first & 0x7F | second << 7) >> 1) for second in range(256))
+    for first in range(256)
+)
+
+
 def count_records(body: bytes | bytearray | memoryview) -> int:
     """The number of whole records in these (decompressed) bytes, by their lengths alone.
 
-    This is the hot path, so varints of one and two bytes (records up to 8 KB) are read in place.
+    This is the hot path, so lengths of one and two bytes (records up to 8 KB) are looked up.
     """
+    data, strides = b"".join((body, b"\0")), _STRIDES
     position = count = 0
-    end = len(body)
-    try:
-        while position < end:
-            byte = body[position]
-            if byte < 0x80:
-                length = byte
-                position += 1
-            elif (second := body[position + 1]) < 0x80:
-                length = byte & 0x7F | second << 7
-                position += 2
-            else:
-                length, position = read_unsigned(body, position)
+    end = len(data) - 1
+    while position < end:
+        try:
+            while position < end:
+                position += strides[data[position]][data[position + 1]]
+                count += 1
+        except TypeError:  # None
+            length, position = read_unsigned(data, position)
             if length & 1:
-                raise Malformed("record has a negative length")
+                raise Malformed("record has a negative length") from None
             position += length >> 1
             count += 1
-    except IndexError:
-        position = -1
     if position != end:
         raise Malformed("last record of the batch is truncated")
     return count
