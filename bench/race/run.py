@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.clients import streams
 from bench.clients.perf import ToolFailed
-from bench.harness import brokers, chart, java
+from bench.harness import brokers, chart, java, memory
 from bench.harness.brokers import Server
 from bench.harness.report import Report, median, middle, ratio, spread
 from bench.race import input as race_input
@@ -31,6 +31,8 @@ TIMEOUT_S = 900.0
 #: A Kafka Streams application that writes nothing for so long, at commits every second, has come to the end. The wait
 #: is not counted: the clock stops at the last record.
 QUIET_S = 10.0
+#: What the files of a run take of memory, and some more.
+MEMORY_BYTES_PER_PURCHASE = 600
 #: Counted batches of a system that commits in batches: a rate of fewer says little.
 BATCHES_MIN = 3
 
@@ -77,10 +79,11 @@ def race(
 
 def run(server: Server, contest: Contest, system: System, how: Run) -> Window:
     race_input.recreate(server, contest.topics, how.partitions, keep=(PURCHASES,))
-    if isinstance(system, StreamsApplication):
-        clock = _streams(server, contest, system, how)
-    else:
-        clock = _spark(server, contest, system, how)
+    with memory.ready(round(MEMORY_BYTES_PER_PURCHASE * contest.work)):
+        if isinstance(system, StreamsApplication):
+            clock = _streams(server, contest, system, how)
+        else:
+            clock = _spark(server, contest, system, how)
     weights = contest.check(system.title, server)
     return window(clock.samples, weights, contest.work, how.warm_up)
 
