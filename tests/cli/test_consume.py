@@ -38,6 +38,19 @@ def test_committed_ends_before_the_open_transaction(shell: Shell, story: str) ->
     assert shell.says("consume", story, "-p", 0, "-e") == "plain\ndone\n"
 
 
+def test_who_gets_less_than_was_written_is_told(shell: Shell, story: str) -> None:
+    done = shell.run("consume", story, "-e", "-f", r"%o\n")
+    assert f"{story}-0 goes on for 4 offsets behind an open transaction. See: fencepost tx why {story}" in done.stderr
+    for words in (["-p", 1], ["-n", 1], ["--isolation", "uncommitted"], ["--isolation", "raw"]):
+        assert shell.run("consume", story, "-e", *words).stderr == ""
+
+
+def test_only_raw_knows_outcomes(shell: Shell, story: str) -> None:
+    for isolation in ("committed", "uncommitted"):
+        said = shell.error("consume", story, "-e", "--isolation", isolation, "-f", "%o %x", code=2)
+        assert "only --isolation raw knows the outcome" in said
+
+
 def test_uncommitted_has_all_records_and_no_markers(shell: Shell, story: str) -> None:
     read = shell.says("consume", story, "-p", 0, "-e", "--isolation", "uncommitted").split()
     assert read == ["plain", "undone", "done", "undecided", "behind", "last"]

@@ -3,12 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 from fencepost.cli.doctor import SINK_TIMEOUT_MS
+from fencepost.cli.main import main
 from fencepost.client.cluster import PartitionMetadata, TopicMetadata
+from fencepost.client.rights import Operation, Resource, right_on
+from fencepost.client.settings import ClientSettings
 from fencepost.doctor.cluster import ClusterFacts, TopicFacts
 from fencepost.doctor.findings import Severity
 from fencepost.doctor.judging import judge
+from fencepost.doctor.rights import Held, RightFacts, Wanted
 from fencepost.spark.sink.settings import DEFAULT_TRANSACTION_TIMEOUT_MS
 from tests.cli.shell import Shell
 from tests.conftest import unique
@@ -34,6 +39,11 @@ def cluster(**more: object) -> ClusterFacts:
     topics = {name: topic(name) for name in ("__transaction_state", "__consumer_offsets", "fencepost.ledger", "out")}
     good = ClusterFacts("kafka:9092", dict.fromkeys((1, 2, 3), "kafka:9092"), {}, 2, SETTINGS, topics)
     return replace(good, **more)
+
+
+def lacked(resource: Resource, name: str) -> RightFacts:
+    right = right_on(ClientSettings.parse("kafka:9092"), resource, name, Operation.WRITE)
+    return RightFacts(right, Held.NO, "what it is for", remedy=right.command)
 
 
 def bad(facts: ClusterFacts) -> list[tuple[str, str]]:
@@ -64,6 +74,10 @@ def test_a_good_cluster_has_nothing_to_mend() -> None:
         ),
         (cluster(topics={"out": topic("out", replicas=1)}), ("error", "topic out")),
         (cluster(topics={"out": topic("out", min_insync=1)}), ("error", "topic out")),
+        (
+            cluster(topics={"fencepost.ledger": replace(topic("fencepost.ledger"), cleanup="compact,delete")}),
+            ("error", "topic fencepost.ledger"),
+        ),
         (cluster(topics={"out": topic("out", min_insync=3)}), ("warning", "topic out")),
         (cluster(topics={"out": topic("out", in_sync=(1,))}), ("warning", "topic out")),
         (cluster(topics={"out": topic("out", leader=-1)}), ("error", "topic out")),
@@ -71,7 +85,11 @@ def test_a_good_cluster_has_nothing_to_mend() -> None:
             cluster(settings={**SETTINGS, "transaction.partition.verification.enable": "false"}),
             ("warning", "transaction.partition.verification.enable"),
         ),
-        (cluster(topics={"out": replace(topic("out"), grant_write="kafka-acls --add")}), ("error", "topic out")),
+        (cluster(rights=[lacked(Resource.TOPIC, "out")]), ("error", "topic out")),
+        (cluster(rights=[lacked(Resource.GROUP, "shop")]), ("error", "group shop")),
+        (cluster(rights=[lacked(Resource.TRANSACTIONAL_ID, "f-shop")]), ("error", "transactional id f-shop")),
+        (cluster(rights=[replace(lacked(Resource.TOPIC, "out"), held=Held.UNSEEN)]), ("note", "topic out")),
+        (cluster(topics={"out": TopicFacts(None)}, wanted=Wanted(sources=["out"])), ("warning", "topic out")),
         (cluster(topics={"out": TopicFacts(None)}), ("warning", "topic out")),
         (
             cluster(
@@ -101,6 +119,32 @@ def test_on_one_broker_there_is_a_note_and_no_error(shell: Shell, topic) -> None
     ]
     assert warning["remedy"].startswith(f"fencepost topic create {missing}")
     shell.run("doctor", "--transaction-timeout-ms", 1_000_000_000, code=4)
+
+
+def test_topics_that_the_pipeline_creates_may_be_missing() -> None:
+    missing = {"fencepost.ledger": TopicFacts(None), "shop.totals.changelog": TopicFacts(None)}
+    assert bad(cluster(topics=missing, wanted=Wanted(changelogs=["shop.totals.changelog"]))) == []
+
+
+def test_state_that_would_be_deleted_one_day_is_an_error(shell: Shell, topic) -> None:
+    pipeline = unique("shop")
+    for policy, code in (("delete", 4), ("compact", 0)):
+        name = f"{pipeline}.{policy}.changelog"
+        shell.run("topic", "create", name, "-c", f"cleanup.policy={policy}")
+        (found,) = [
+            each
+            for each in shell.asked("doctor", "--pipeline", pipeline, "--step", policy, code=code)
+            if each["subject"] == f"topic {name}" and "the right" not in each["text"]
+        ]
+        assert found["severity"] == ("error" if code else "ok")
+        assert (
+            found["remedy"] is None or f"fencepost topic config {name} --set cleanup.policy=compact" in found["remedy"]
+        )
+
+
+def test_a_pipeline_needs_a_cluster_and_a_step_needs_a_pipeline(shell: Shell) -> None:
+    assert "which cluster?" in CliRunner().invoke(main, ["doctor", "--pipeline", "shop"]).stderr
+    assert "of which pipeline?" in shell.error("doctor", "--step", "totals", code=2)
 
 
 def test_the_sinks_timeout_is_what_it_asks_for() -> None:

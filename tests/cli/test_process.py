@@ -16,7 +16,7 @@ from fencepost.client.transaction_state import list_transactional_ids
 from tests import logins
 from tests.cli.shell import Shell
 from tests.commands import command, fencepost
-from tests.conftest import unique, wait_until
+from tests.conftest import WAIT_TIMEOUT_S, unique, wait_until
 
 #: Nothing that takes long to import, or that a base install lacks.
 HEAVY = ("confluent_kafka", "cryptography", "lmdb", "numba", "numpy", "pandas", "pyarrow", "pyspark", "rich", "uvloop")
@@ -125,6 +125,13 @@ def test_names_are_completed_from_the_cluster_and_from_none(shell: Shell, topic)
     assert completed("topic", "describe", *shell.login, "complet") == [name]
     assert completed("topic", "describe", "-b", "127.0.0.1:1", "complet") == []
     assert completed("topic", "add") == ["add-partitions"]
+
+
+def test_pipelines_are_completed(shell: Shell) -> None:
+    pipeline = unique("pipelined")
+    shell.producer(**{"transactional.id": f"fencepost-{pipeline}"}).init_transactions(WAIT_TIMEOUT_S)
+    assert completed("pipeline", "describe", *shell.login, pipeline[:-2]) == [pipeline]
+    assert completed("doctor", *shell.login, "--pipeline", pipeline[:-2]) == [pipeline]
 
 
 def completed(*typed: str) -> list[str]:

@@ -60,3 +60,9 @@ def test_internal_topics_are_shown_on_request(shell: Shell) -> None:
 def test_absurd_numbers_are_wrong_arguments(shell: Shell, topic) -> None:
     for words in (["create", "t", "-p", 2**31], ["create", "t", "-r", 2**15], ["add-partitions", topic(), "-n", 2**31]):
         assert "is not in the range" in shell.error("topic", *words, code=2)
+
+
+def test_a_topic_that_is_refused_does_not_hide_the_one_before_it(shell: Shell) -> None:
+    name = unique("good")
+    done = shell.run("topic", "create", name, "no topic has such a name", code=1)
+    assert done.stdout == f"{name}: created\n" and "no topic has such a name" in done.stderr

@@ -194,6 +194,23 @@ def test_a_partition_is_a_strip_that_can_be_walked(tab: Any, page: Page, log_top
     tab.get_by_text("behind").first.wait_for()
 
 
+def test_what_is_said_of_a_log_is_as_new_as_its_picture(tab: Any, page: Page, log_topic: str):
+    def be_late(route: Any) -> None:
+        """An answer from before the last record was written, when a transaction was open that has ended since."""
+        answer = route.fetch()
+        found = answer.json()
+        found["bounds"]["end"] -= 1
+        found["bounds"]["stable"] -= 1
+        found["open"].append({"id": "ended-since", "producer": 0, "open_since": found["bounds"]["stable"]})
+        route.fulfill(response=answer, json=found)
+
+    tab.route("**/api/partition?*", be_late)
+    go(tab, page, f"partition?topic={log_topic}&partition=0")
+    tab.locator(".about").get_by_text(re.compile(r"^0 to 7$")).wait_for()
+    tab.wait_for_function("() => !document.querySelector('.about').innerText.includes('ended-since')")
+    tab.unroute("**/api/partition?*")
+
+
 def strip_colours(tab: Any) -> list[str]:
     return list(
         tab.evaluate(

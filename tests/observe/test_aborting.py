@@ -9,7 +9,7 @@ from fencepost.observe.aborting import Way, abort, plan_hanging, plan_id, plan_p
 from fencepost.observe.holding import Cause
 from fencepost.observe.why import Verdict, why
 from fencepost.wire.terms import TopicPartition
-from tests.conftest import MakeTopic, unique
+from tests.conftest import MakeTopic, unique, wait_until
 from tests.observe import stuck
 
 
@@ -88,6 +88,10 @@ def test_a_transaction_that_ended_meanwhile_costs_its_producer_nothing(
     producer.begin_transaction()
     producer.produce(name, "b")
     producer.commit_transaction(30)
+    # Apache Kafka acknowledges a commit before its markers are written.
+    wait_until(
+        lambda: stuck.told(bootstrap, "describe", transactional_id)[0]["state"] == "CompleteCommit", "it is complete"
+    )
     with pytest.raises(TransactionNotFound, match="has no open transaction"):
         plan_id(cluster, transactional_id)
     with pytest.raises(TransactionNotFound, match="no broker knows"):

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
@@ -17,6 +18,7 @@ from confluent_kafka.admin import (
 )
 
 import fencepost
+from fencepost.cli.main import main
 from fencepost.client.cluster import Cluster
 from fencepost.client.connection import Channel
 from fencepost.errors import ErrorCode, NotAuthorized
@@ -193,6 +195,16 @@ def test_a_denial_takes_effect_on_open_connections_and_stays_after_a_kill(guarde
         assert produce(alice, {topic: batch(b"3")}) == {topic: DENIED}
     (future,) = guarded.admin.delete_acls([everything_of(topic)]).values()
     assert len(future.result(30)) == 2
+
+
+def test_a_deletion_that_is_refused_does_not_hide_the_one_before_it(guarded: Guarded) -> None:
+    gone, kept = (guarded.topic(unique(word)) for word in ("gone", "kept"))
+    guarded.grant(acl(AclOperation.DELETE, gone), acl(AclOperation.DESCRIBE, kept))
+    words = [word for pair in login("alice").given for word in ("-X", "=".join(pair))]
+    done = CliRunner().invoke(main, ["topic", "delete", gone, kept, "--yes", "-b", f"127.0.0.1:{guarded.port}", *words])
+    assert done.exit_code == 1
+    assert f"{gone}: deleted" in done.stdout and kept not in done.stdout
+    assert f"lacks the right Delete on topic '{kept}'" in done.stderr
 
 
 def test_denials_are_in_a_file_in_the_data_directory(guarded: Guarded) -> None:

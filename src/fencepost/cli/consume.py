@@ -110,7 +110,8 @@ def consume(
     if as_json and template is not None:
         raise ConfigError("use either --json or -f, not both")
     view, chosen = View(isolation), Filter.parse(keys, values, headers)
-    plain = compile_format(template or (RAW_FORMAT if view is View.RAW else FORMAT))
+    is_raw = view is View.RAW
+    plain = compile_format(template or (RAW_FORMAT if is_raw else FORMAT), has_outcomes=is_raw)
     render = (lambda seen: to_line(seen) + b"\n") if as_json else plain
     if commit and group is not None:
         refuse_members(cluster, group)
@@ -132,7 +133,25 @@ def consume(
         except KeyboardInterrupt:
             if at_end or count is not None:
                 raise
+    if at_end and view is View.COMMITTED and printed != count:
+        _tell_of_held(cluster, follower.positions)
     return NOT_SO if count is not None and printed < count else 0
+
+
+def _tell_of_held(cluster: Any, positions: dict[Any, int]) -> None:
+    """A reader that gets less than was written should know it."""
+    from fencepost.client.offsets import latest
+    from fencepost.wire.terms import Isolation
+    from fencepost.wording import plural
+
+    # In this order: what is written in between is in neither.
+    ends = latest(cluster, positions, Isolation.READ_UNCOMMITTED)
+    stable = latest(cluster, positions, Isolation.READ_COMMITTED)
+    held = {where: ends[where] - stable[where] for where in sorted(positions) if ends[where] > stable[where]}
+    for where, offsets in [*held.items()][:1]:
+        others = f" (and {plural(len(held) - 1, 'other partition')})" if len(held) > 1 else ""
+        text = f"note: {where} goes on for {plural(offsets, 'offset')} behind an open transaction{others}"
+        click.echo(f"{text}. See: fencepost tx why {shell_word(where.topic)}", err=True)
 
 
 @contextlib.contextmanager

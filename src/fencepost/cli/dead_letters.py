@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from fencepost.cli.groups import Group
 from fencepost.cli.on_cluster import json_option, on_cluster, print_found
 from fencepost.cli.tables import visible
 
@@ -30,7 +31,7 @@ where_option = click.option(
 )
 
 
-@click.group("dead-letters", epilog=EXIT_CODES)
+@click.group("dead-letters", cls=Group, epilog=EXIT_CODES)
 def dead_letters() -> None:
     """Look at records that a pipeline could not write, and write them again.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fencepost.cli.names import complete_topics
+from fencepost.cli.names import complete_pipelines, complete_topics
 from fencepost.cli.on_cluster import FAILED, NOT_SO, json_option, print_found, quiet_end
 from fencepost.cli.options import cluster_options
 
@@ -28,8 +28,24 @@ SINK_TIMEOUT_MS = 60_000
     metavar="TOPIC",
     multiple=True,
     shell_complete=complete_topics,
-    help="A topic that pipelines write to. Repeatable.",
+    help="A topic that pipelines write to, also for dead letters. Repeatable.",
 )
+@click.option(
+    "--pipeline",
+    metavar="NAME",
+    shell_complete=complete_pipelines,
+    help="Check the rights of this pipeline, too: on its transactional id, its group, the ledger, its changelogs, and "
+    "on the topics that it read when it last ran. Connect as the pipeline does.",
+)
+@click.option(
+    "--source",
+    "sources",
+    metavar="TOPIC",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="A topic that the pipeline reads. Repeatable.",
+)
+@click.option("--step", "steps", metavar="STEP", multiple=True, help="A stateful step of the pipeline. Repeatable.")
 @click.option(
     "--transaction-timeout-ms",
     type=click.IntRange(1),
@@ -43,6 +59,9 @@ SINK_TIMEOUT_MS = 60_000
 def doctor(
     cluster: Mapping[str, str] | None,
     topics: tuple[str, ...],
+    pipeline: str | None,
+    sources: tuple[str, ...],
+    steps: tuple[str, ...],
     transaction_timeout_ms: int,
     strict: bool,
     as_json: bool,
@@ -55,20 +74,29 @@ def doctor(
     Examples:
       fencepost doctor
       fencepost doctor -b kafka:9092 -t invoices -t shipments
+      fencepost doctor --command-config client.properties --pipeline shop --source purchases -t invoices --step totals
     """
+    if cluster is None and (topics or sources or pipeline is not None):
+        raise click.UsageError("which cluster? Give --bootstrap HOST:PORT as well")
+    if steps and pipeline is None:
+        raise click.UsageError("--step: of which pipeline? Give --pipeline NAME as well")
     from fencepost.client.cluster import Cluster
     from fencepost.doctor import cluster as asking
     from fencepost.doctor import machine
     from fencepost.doctor.findings import Severity
     from fencepost.doctor.judging import judge
+    from fencepost.doctor.rights import Wanted
     from fencepost.errors import FencepostError
+    from fencepost.spark.naming import changelog_name
 
     with quiet_end():
         found = list(machine.look())
         if cluster is not None:
+            changelogs = [changelog_name(pipeline or "", step) for step in steps]
+            wanted = Wanted(topics, sources, pipeline, changelogs)
             try:
                 with Cluster(cluster) as opened:
-                    found += judge(asking.look(opened, topics), transaction_timeout_ms)
+                    found += judge(asking.look(opened, wanted), transaction_timeout_ms)
             except FencepostError as error:
                 click.echo(f"Error: {error}", err=True)
                 sys.exit(FAILED)

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from fencepost.cli.groups import Group
 from fencepost.cli.names import complete_topics, group_argument
 from fencepost.cli.on_cluster import (
     FAILED,
@@ -27,7 +28,7 @@ Exit codes:
 _on_a_cluster = on_cluster("The cluster.", code_of)
 
 
-@click.group(epilog=EXIT_CODES)
+@click.group(cls=Group, epilog=EXIT_CODES)
 def group() -> None:
     """Look at consumer groups with their true lag, move and delete them, on any Kafka.
 

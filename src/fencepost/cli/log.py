@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from fencepost.cli.groups import Group
 from fencepost.cli.on_cluster import FAILED, NOT_SO, json_option, quiet_end
 from fencepost.cli.options import EXISTING_FILE
 
@@ -18,7 +19,7 @@ Exit codes:
   4  a file is damaged: a wrong checksum, a batch that is cut off, an index that does not fit its log"""
 
 
-@click.group(epilog=EXIT_CODES)
+@click.group(cls=Group, epilog=EXIT_CODES)
 def log() -> None:
     """Look into a broker's files, of fencepost or Apache Kafka. No broker is needed, and nothing is changed.
 

@@ -1,6 +1,7 @@
 """The `fencepost` command. Until the arguments are read, it imports only what reading them takes."""
 
 import contextlib
+import difflib
 import functools
 import importlib
 import json
@@ -13,6 +14,7 @@ from typing import Any
 import click
 
 from fencepost import __version__
+from fencepost.cli.groups import Group
 from fencepost.cli.options import parse_assignments
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -36,7 +38,7 @@ LATE = {
 }
 
 
-class _Group(click.Group):
+class _Group(Group):
     """Lists the late commands without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -57,10 +59,19 @@ class _Group(click.Group):
             prepare()
         return super().main(*arguments, **more)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        commands = {name: command.get_short_help_str(100) for name, command in self.commands.items()}
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted({**commands, **LATE}.items()))
+    def line_of(self, ctx: click.Context, name: str) -> str:
+        return LATE[name] if name in LATE else super().line_of(ctx, name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)  # click knows no late ones
+            if not near:
+                raise
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx) from None
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

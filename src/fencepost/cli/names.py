@@ -1,4 +1,4 @@
-"""Names that a shell completes, of topics, groups and transactional ids: from the cluster, if it answers at once.
+"""Names that a shell completes (topics, groups, transactional ids, pipelines): from the cluster, if it answers at once.
 
 Invariant: completion never prints, never fails and never waits for longer than about a second.
 """
@@ -33,6 +33,16 @@ def complete_ids(context: click.Context, _: click.Parameter, begun: str) -> list
     from fencepost.client.transaction_state import list_transactional_ids
 
     return _complete(context, begun, list_transactional_ids)
+
+
+def complete_pipelines(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    from fencepost.client.naming import pipeline_of
+    from fencepost.client.transaction_state import list_transactional_ids
+
+    def names(cluster: Any) -> set[str]:
+        return {name for each in list_transactional_ids(cluster) if (name := pipeline_of(each)) is not None}
+
+    return _complete(context, begun, names)
 
 
 def _complete(context: click.Context, begun: str, ask: Callable[[Any], Iterable[str]]) -> list[str]:

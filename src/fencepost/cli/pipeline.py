@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from fencepost.cli.groups import Group
+from fencepost.cli.names import complete_pipelines
 from fencepost.cli.on_cluster import FAILED, json_option, on_cluster, print_found
 from fencepost.cli.options import EXISTING_DIRECTORY
 from fencepost.cli.tables import visible
@@ -23,10 +25,10 @@ Exit codes:
   3  there is no such pipeline
   4  lag: more than --max-records or --max-seconds; describe: the next start is refused"""
 
-name_argument = click.argument("name", metavar="NAME")
+name_argument = click.argument("name", metavar="NAME", shell_complete=complete_pipelines)
 
 
-@click.group(epilog=EXIT_CODES)
+@click.group(cls=Group, epilog=EXIT_CODES)
 def pipeline() -> None:
     """Look at pipelines, and move or remove them.
 

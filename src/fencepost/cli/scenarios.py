@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fencepost.cli.groups import Group
 from fencepost.cli.options import EXISTING_DIRECTORY, check_installed, check_target, cluster_options, secure_option
 from fencepost.errors import FencepostError
 
@@ -24,7 +25,7 @@ ENDINGS = {"right": "✓", "wrong": "✗", "broken": "✗", "skipped": "–"}
 STYLES = {"right": "green", "wrong": "bold red", "broken": "bold red", "skipped": "yellow"}
 
 
-@click.group()
+@click.group(cls=Group)
 def scenarios() -> None:
     """Play failures that must do no harm, and show step by step what happens.
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from fencepost.cli.groups import Group
 from fencepost.cli.names import topic_argument
 from fencepost.cli.on_cluster import (
     COUNT,
@@ -29,7 +30,7 @@ Exit codes:
 _on_a_cluster = on_cluster("The cluster.", code_of)
 
 
-@click.group(epilog=EXIT_CODES)
+@click.group(cls=Group, epilog=EXIT_CODES)
 def topic() -> None:
     """Look at topics, create, change and delete them, on any Kafka.
 
@@ -114,12 +115,13 @@ def create(
     from fencepost.client.admin import CLUSTER_DEFAULT, NewTopic, create_topics
 
     wanted = NewTopic(partitions or CLUSTER_DEFAULT, replicas or CLUSTER_DEFAULT, parse_assignments(given, "--config"))
-    made = create_topics(cluster, dict.fromkeys(topics, wanted), validate_only=dry_run)
-    for name in topics:
+    chosen, made = dict.fromkeys(topics), set[str]()
+    for name in chosen:  # one by one: a topic that is refused does not hide what became of those before it
+        made |= create_topics(cluster, {name: wanted}, validate_only=dry_run)
         is_new = name in made
         said = ("would be created" if dry_run else "created") if is_new else "exists already; it was not changed"
         print_one({"topic": name, "created": is_new and not dry_run, "exists": not is_new}, as_json, f"{name}: {said}")
-    return 0 if if_not_exists or len(made) == len(set(topics)) else FAILED
+    return 0 if if_not_exists or len(made) == len(chosen) else FAILED
 
 
 @topic.command(epilog=EXIT_CODES)
@@ -184,11 +186,9 @@ def delete(cluster: Any, topics: tuple[str, ...], yes: bool, dry_run: bool, as_j
 
     is_done = yes and not dry_run
     found = [facts.describe(cluster, name) for name in dict.fromkeys(topics)]
-    if is_done:
-        for each in found:  # one by one: a topic that is refused does not hide what became of the others
-            if not delete_topics(cluster, [each.metadata.name]):
-                raise TopicNotFound(f"topic {each.metadata.name!r} is gone already")
-    for each in found:
+    for each in found:  # one by one: a topic that is refused does not hide what became of those before it
+        if is_done and not delete_topics(cluster, [each.metadata.name]):
+            raise TopicNotFound(f"topic {each.metadata.name!r} is gone already")
         print_one(text.deleted_as_dict(each, is_done=is_done), as_json, text.deleted(each, is_done=is_done))
     if not is_done and not dry_run:
         click.echo("nothing was deleted; add --yes to do it", err=True)

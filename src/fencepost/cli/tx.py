@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fencepost.cli.groups import Group
 from fencepost.cli.names import complete_groups, complete_ids, complete_topics
 from fencepost.cli.on_cluster import FAILED, json_option, on_cluster
 from fencepost.cli.tables import visible
@@ -50,7 +51,7 @@ def _where(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return topic, int(partition) if colon else None
 
 
-@click.group(epilog=EXIT_CODES)
+@click.group(cls=Group, epilog=EXIT_CODES)
 def tx() -> None:
     """Look at transactions, and end those that hold up readers.
 

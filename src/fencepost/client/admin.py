@@ -7,7 +7,7 @@ from typing import Any
 from fencepost.client.cluster import NO_LEADER, Cluster
 from fencepost.client.fields import by_topic
 from fencepost.client.retry import BUSY, Retry, known_code
-from fencepost.errors import ConnectionLost, ErrorCode, TopicNotFound, Unsupported
+from fencepost.errors import ConnectionLost, ErrorCode, TopicNotFound
 from fencepost.wire.codec import Message
 from fencepost.wire.terms import Address, TopicPartition
 
@@ -15,11 +15,6 @@ CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS, CREATE_PARTIT
 FIRST_DELETE_WITH_IDS = 6
 TOPIC_RESOURCE = 2
 CLUSTER_DEFAULT = -1
-METADATA, PRODUCE = 3, 0
-FIRST_WITH_OPERATIONS = 8
-#: Bits of authorized operations.
-ALL_BIT, WRITE_BIT = 1 << 2, 1 << 4
-OPERATIONS_UNKNOWN = -(2**31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +94,6 @@ def topic_configs(cluster: Cluster, name: str, keys: Iterable[str] | None = None
         text = f"settings of topic {name!r}: {result.error_message or ''}"
         raise cluster.refusal(DESCRIBE_CONFIGS, code, name, text)
     return {config.name: config.value for config in result.configs}
-
-
-def check_may_write(cluster: Cluster, name: str) -> None:
-    """Raises NotAuthorized if we may see the topic and not write to it. Brokers before Kafka 2.3 do not say."""
-    fields = {
-        "topics": [{"name": name}],
-        "allow_auto_topic_creation": False,
-        "include_topic_authorized_operations": True,
-    }
-    try:
-        answer = cluster.call(f"rights on {name!r}", METADATA, fields, lowest=FIRST_WITH_OPERATIONS)
-    except Unsupported:
-        return
-    operations = answer.topics[0].topic_authorized_operations
-    if operations != OPERATIONS_UNKNOWN and not operations & (ALL_BIT | WRITE_BIT):
-        raise cluster.refusal(PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, f"topic {name!r}")
 
 
 def sizes_bytes(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -8,6 +8,7 @@ Invariant: after any failure in the middle of a message the channel is closed. S
 wrong request.
 """
 
+import contextlib
 import itertools
 import random
 import select
@@ -103,6 +104,11 @@ class Channel:
         self._is_open = False
         self._in_flight.clear()
         self._socket.close()
+
+    def interrupt(self) -> None:
+        """From any thread: whoever waits for this connection gets ConnectionLost. It is of no more use."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def in_flight(self) -> int:

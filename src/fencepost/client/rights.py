@@ -103,11 +103,21 @@ class Right:
         return f"{who} lacks the right {rights} on {what} ({self.code.name}). This grants it: {self.command}"
 
     @property
-    def command(self) -> str:
+    def _acls(self) -> list[str]:
         """For an administrator. FILE has the settings of one."""
-        words = ["kafka-acls", "--bootstrap-server", self.server]
-        words += ["--command-config", "FILE"] if self.is_secured else []
-        words += ["--add", "--allow-principal", self.principal]
+        config = ["--command-config", "FILE"] if self.is_secured else []
+        return ["kafka-acls", "--bootstrap-server", self.server, *config]
+
+    @property
+    def listing(self) -> str:
+        """The command that shows every ACL about the resource, denials and patterns included."""
+        named = [f"--{self.resource}"] if self.resource is Resource.CLUSTER else [f"--{self.resource}", self.name]
+        return shlex.join([*self._acls, "--list", "--resource-pattern-type", "match", *named])
+
+    @property
+    def command(self) -> str:
+        """The command that grants it."""
+        words = [*self._acls, "--add", "--allow-principal", self.principal]
         for operation in self.operations:
             words += ["--operation", operation]
         if self.resource is Resource.TRANSACTIONAL_ID and self.name.startswith(MADE_UP_IDS):
@@ -129,10 +139,14 @@ def refusal(settings: ClientSettings, api_key: int, code: ErrorCode, name: str, 
         operation = _OF_TOPICS.get(request, Operation.DESCRIBE)
     else:
         operation = _OF_REQUESTS.get((request, resource), _OF_OTHERS[resource])
+    return _denied(right_on(settings, resource, name, operation))
+
+
+def right_on(settings: ClientSettings, resource: Resource, name: str, *operations: Operation) -> Right:
+    """Of whoever these settings log in."""
+    (code,) = (code for code, refused in _RESOURCES.items() if refused is resource)
     is_secured = settings.security.protocol is not Protocol.PLAINTEXT
-    return _denied(
-        Right(_principal(settings), (operation,), resource, name, code, str(settings.bootstrap[0]), is_secured)
-    )
+    return Right(_principal(settings), operations, resource, name, code, str(settings.bootstrap[0]), is_secured)
 
 
 def is_denial(code: ErrorCode) -> bool:

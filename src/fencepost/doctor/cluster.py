@@ -3,24 +3,27 @@
 What we may not see is None, and `hidden` has the reason.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from fencepost.client.admin import check_may_write
 from fencepost.client.cluster import Cluster, TopicMetadata
-from fencepost.client.configs import Of, describe_configs
+from fencepost.client.configs import Config, Of, describe_configs
+from fencepost.client.probes import has_authorizer
 from fencepost.client.registration import TRANSACTION_VERSION
-from fencepost.client.rights import Right
-from fencepost.errors import ClientError, ConnectionLost, NotAuthorized
+from fencepost.doctor import rights
+from fencepost.doctor.rights import READ, WRITE, RightFacts, Wanted
+from fencepost.errors import ClientError, ConnectionLost, FencepostError, NotAuthorized
+from fencepost.spark import ledger
+from fencepost.spark.naming import changelog_name
 from fencepost.wire.terms import CONSUMER_OFFSETS, TRANSACTION_STATE
 
-LEDGER = "fencepost.ledger"
+LEDGER = ledger.TOPIC
 #: The topics that transactions depend on, and the setting that says how often each is replicated when it is created.
 INTERNAL = {
     TRANSACTION_STATE: "transaction.state.log.replication.factor",
     CONSUMER_OFFSETS: "offsets.topic.replication.factor",
 }
-MIN_INSYNC = "min.insync.replicas"
+MIN_INSYNC, CLEANUP = "min.insync.replicas", "cleanup.policy"
 SETTINGS = (
     *INTERNAL.values(),
     "transaction.state.log.min.isr",
@@ -37,9 +40,10 @@ GRANT = " This grants it: "
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    metadata: TopicMetadata | None  #: None if it does not exist
+    metadata: TopicMetadata | None  #: None if it does not exist, or is hidden
     min_insync: int | None = None
-    grant_write: str = ""  #: the command that grants the right to write, if we lack it
+    cleanup: str = ""  #: how old records are removed; empty if we may not know
+    hidden: str = ""  #: why we may not see it
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,16 @@ class ClusterFacts:
     settings: Mapping[str, str | None] | None  #: of one broker; None if we may not see them
     topics: Mapping[str, TopicFacts]
     hidden: Sequence[str] = field(default=())  #: rights that we lack, each with the command that grants it
+    rights: Sequence[RightFacts] | None = None  #: of a pipeline; None if the cluster has no authorizer
+    wanted: Wanted = field(default_factory=Wanted)
+
+    @property
+    def created_later(self) -> frozenset[str]:
+        """Topics that a pipeline creates when it first needs them."""
+        return frozenset((LEDGER, *self.wanted.changelogs))
 
 
-def look(cluster: Cluster, topics: Sequence[str]) -> ClusterFacts:
-    """`topics` are the outputs of pipelines."""
+def look(cluster: Cluster, wanted: Wanted) -> ClusterFacts:
     hidden: list[str] = []
     cluster.refresh([])
     nodes = cluster.nodes()
@@ -65,15 +75,60 @@ def look(cluster: Cluster, topics: Sequence[str]) -> ClusterFacts:
         except ConnectionLost as error:
             unreachable[node] = str(error).removeprefix(f"{address}: ")
     reachable = [node for node in nodes if node not in unreachable]
+    wanted = _with_last_run(cluster, wanted, hidden)
+    needed = dict.fromkeys((LEDGER, *wanted.sources, *wanted.outputs, *wanted.changelogs))
+    topics = {name: _topic(cluster, name, hidden) for name in (*INTERNAL, *needed)}
+    found = [*_rights(cluster, wanted, topics)] if has_authorizer(cluster) else None
+    asked = {each.right.name for each in found or ()}  # the others that we may not see are only noted
+    hidden += [each.hidden for name, each in topics.items() if each.hidden and name not in asked]
     return ClusterFacts(
         str(cluster.settings.bootstrap[0]),
         {node: str(address) for node, address in nodes.items()},
         unreachable,
         cluster.features.get(TRANSACTION_VERSION),
         _settings(cluster, reachable, hidden),
-        {name: _topic(cluster, name, hidden) for name in (*INTERNAL, LEDGER, *topics)},
+        topics,
         hidden,
+        found,
+        wanted,
     )
+
+
+def _with_last_run(cluster: Cluster, wanted: Wanted, hidden: list[str]) -> Wanted:
+    """With the topics that the pipeline read, and its changelogs, when it last ran."""
+    if wanted.pipeline is None:
+        return wanted
+    try:
+        entry = ledger.read_entries(cluster).get(wanted.pipeline)
+    except NotAuthorized:
+        return wanted  # which is one of the findings
+    except ClientError as error:
+        entry = error
+    if isinstance(entry, FencepostError):
+        hidden.append(f"what pipeline {wanted.pipeline!r} reads: {entry}")
+    if not isinstance(entry, ledger.LedgerEntry):
+        return wanted
+    sources = (where.topic for where in entry.offsets)
+    changelogs = (changelog_name(wanted.pipeline, step) for step in entry.changelogs)
+    return replace(
+        wanted,
+        sources=[*dict.fromkeys((*wanted.sources, *sorted(sources)))],
+        changelogs=[*dict.fromkeys((*wanted.changelogs, *changelogs))],
+    )
+
+
+def _rights(cluster: Cluster, wanted: Wanted, topics: Mapping[str, TopicFacts]) -> Iterator[RightFacts]:
+    if wanted.pipeline is not None:
+        yield from rights.of_pipeline(cluster, wanted.pipeline)
+    needs = [(name, "to read it, and commit its offsets", (READ,)) for name in wanted.sources]
+    needs += [(name, "to write to it", (WRITE,)) for name in wanted.outputs]
+    created = [(LEDGER, "which batch was committed last")] if wanted.pipeline is not None else []
+    created += [(name, "the state of a step") for name in wanted.changelogs]
+    for name, what_for, operations in (*needs, *((*each, (READ, WRITE)) for each in created)):
+        if topics[name].metadata is not None or topics[name].hidden:
+            yield rights.on_topic(cluster, name, what_for, *operations)
+        elif (name, what_for) in created:
+            yield rights.on_missing(cluster, name, what_for)
 
 
 def _settings(cluster: Cluster, nodes: Sequence[int], hidden: list[str]) -> dict[str, str | None] | None:
@@ -91,23 +146,13 @@ def _topic(cluster: Cluster, name: str, hidden: list[str]) -> TopicFacts:
     try:
         found = cluster.refresh([name], missing_ok=True).get(name)
     except NotAuthorized as error:
-        hidden.append(str(error))
-        return TopicFacts(None)
+        return TopicFacts(None, hidden=str(error))
     if found is None:
         return TopicFacts(None)
-    min_insync = None
+    configs: dict[str, Config] = {}
     try:
-        config = describe_configs(cluster, Of.TOPIC, name, [MIN_INSYNC]).get(MIN_INSYNC)
-        min_insync = int(config.value) if config is not None and config.value else None
+        configs = describe_configs(cluster, Of.TOPIC, name, [MIN_INSYNC, CLEANUP])
     except ClientError as error:
         hidden.append(str(error))
-    return TopicFacts(found, min_insync, _grant_write(cluster, name))
-
-
-def _grant_write(cluster: Cluster, name: str) -> str:
-    """The command that grants the right to write; none if we have it, or the broker does not say."""
-    try:
-        check_may_write(cluster, name)
-    except NotAuthorized as error:
-        return error.right.command if isinstance(error.right, Right) else str(error)
-    return ""
+    values = {key: config.value for key, config in configs.items() if config.value}
+    return TopicFacts(found, int(values[MIN_INSYNC]) if MIN_INSYNC in values else None, values.get(CLEANUP, ""))

@@ -8,8 +8,9 @@ was acknowledged, and one may be stopped without stopping writers.
 from collections.abc import Iterator
 
 from fencepost.client.cluster import NO_LEADER, TopicMetadata
-from fencepost.doctor.cluster import GRANT, INTERNAL, LEDGER, ClusterFacts, TopicFacts
+from fencepost.doctor.cluster import GRANT, INTERNAL, ClusterFacts, TopicFacts
 from fencepost.doctor.findings import Finding, Severity
+from fencepost.doctor.rights import Held
 from fencepost.wire.terms import TRANSACTION_STATE
 from fencepost.wording import plural
 
@@ -24,6 +25,7 @@ def judge(facts: ClusterFacts, transaction_timeout_ms: int) -> Iterator[Finding]
     yield from _settings(facts, transaction_timeout_ms)
     for name, topic in facts.topics.items():
         yield from _topic(facts, name, topic)
+    yield from _rights(facts)
     for text in facts.hidden:
         said, _, command = text.partition(GRANT)
         yield Finding(Severity.NOTE, "rights", said, command)
@@ -102,22 +104,25 @@ def _set_by_default(facts: ClusterFacts, assignment: str) -> str:
 
 def _topic(facts: ClusterFacts, name: str, topic: TopicFacts) -> Iterator[Finding]:
     metadata = topic.metadata
+    if topic.hidden:
+        return  # `_rights` says it
     if metadata is None:
         yield from _missing(facts, name)
         return
-    if topic.grant_write and name not in INTERNAL:
-        yield Finding(Severity.ERROR, f"topic {name}", "you lack the right Write on it", topic.grant_write)
     found = [*_partitions(name, metadata), *_replicas(facts, name, metadata, topic.min_insync)]
+    found += _kept(facts, name, topic.cleanup)
     shown = f"{plural(len(metadata.partitions), 'partition')}, {plural(metadata.replication_factor, 'replica')}"
     insync = "" if topic.min_insync is None else f", min.insync.replicas {topic.min_insync}"
     yield from found or [Finding(Severity.OK, f"topic {name}", shown + insync)]
 
 
 def _missing(facts: ClusterFacts, name: str) -> Iterator[Finding]:
-    if name == LEDGER:
-        return  # the first pipeline makes it
+    if name in facts.created_later:
+        return
     if name not in INTERNAL:
-        text = "it does not exist, or you may not see it"
+        text = "it does not exist, so rights on it cannot be seen"
+        if name in facts.wanted.sources:
+            text += ". If the pipeline reads it on another cluster, look at that one, too"
         yield Finding(Severity.WARNING, f"topic {name}", text, f"fencepost topic create {name} -b {facts.bootstrap}")
         return
     factor = _number(facts, INTERNAL[name])
@@ -126,6 +131,32 @@ def _missing(facts: ClusterFacts, name: str) -> Iterator[Finding]:
         yield Finding(Severity.ERROR, f"topic {name}", text, f"set {INTERNAL[name]}=3 in every broker's properties")
     else:
         yield Finding(Severity.OK, f"topic {name}", "not made yet; the first client that needs it makes it")
+
+
+def _kept(facts: ClusterFacts, name: str, cleanup: str) -> Iterator[Finding]:
+    """The last entry of each key counts, however old it is."""
+    if name in facts.created_later and "delete" in cleanup:
+        text = f"cleanup.policy {cleanup}: what pipelines know of themselves is deleted after retention.ms"
+        remedy = f"fencepost topic config {name} --set cleanup.policy=compact -b {facts.bootstrap}"
+        yield Finding(Severity.ERROR, f"topic {name}", text, remedy)
+
+
+def _rights(facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.rights is None:
+        text = "the cluster has no authorizer: whoever can connect may do everything"
+        yield Finding(Severity.OK, "rights", text)
+        return
+    for each in facts.rights:
+        right, remark = " and ".join(each.right.operations), each.remark and f"; {each.remark}"
+        if each.held is Held.YES:
+            yield Finding(Severity.OK, each.subject, f"you have the right {right}: {each.what_for}")
+        elif each.held is Held.NO:
+            yield Finding(
+                Severity.ERROR, each.subject, f"you lack the right {right}: {each.what_for}{remark}", each.remedy
+            )
+        else:
+            text = f"whether you have the right {right} ({each.what_for}): {each.remark}"
+            yield Finding(Severity.NOTE, each.subject, text, each.remedy)
 
 
 def _partitions(name: str, topic: TopicMetadata) -> Iterator[Finding]:

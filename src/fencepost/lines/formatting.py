@@ -26,14 +26,16 @@ _INT32 = struct.Struct(">i")
 Piece = Callable[[Seen], bytes]
 
 
-def compile_format(text: str) -> Piece:
-    """Raises ConfigError."""
+def compile_format(text: str, *, has_outcomes: bool = True) -> Piece:
+    """`has_outcomes`: what is read says what became of its transaction. Raises ConfigError."""
     pieces: list[bytes | Piece] = []
     for token in _TOKEN.finditer(text):
         whole, letter, escape = token[0], token[1], token[2]
         if whole.startswith("%"):
             if letter != "%" and letter not in _LETTERS:
                 raise ConfigError(f"{text!r}: %{letter} means nothing. There are %{', %'.join(_LETTERS)} and %%")
+            if letter == "x" and not has_outcomes:
+                raise ConfigError(f"{text!r}: only --isolation raw knows the outcome of a transaction, %x")
             pieces.append(b"%" if letter == "%" else _LETTERS[letter])
         elif whole.startswith("\\"):
             if escape not in _ESCAPES and not escape.startswith("x"):

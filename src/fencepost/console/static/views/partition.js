@@ -26,7 +26,10 @@ export const partition = {
     /** @type {{id: string, offset: number}[]} */
     let groups = [];
     let isolation = localStorage.getItem('isolation') ?? 'read_uncommitted';
-    const log = new Log(place, () => strip.schedule());
+    /** @type {any[]} as of the last answer about the partition */
+    let opened = [];
+    // Batches come with bounds that are newer than those of the last answer about the partition: text and picture agree.
+    const log = new Log(place, () => { strip.schedule(); if (log.bounds) describe(); });
     const strip = new Strip(log, { select: batch => detail(batch), isolation: () => isolation, groups: () => groups });
     const about = h('div.about', {});
     const into = h('div.detail', {});
@@ -68,7 +71,8 @@ export const partition = {
           strip.scale = Math.max(strip.width / Math.max(60, Math.min(span * 1.2, 160)), 4);
           show(picker, Array.from({ length: Math.min(found.partitions, 2000) }, (_, index) => h('option', { value: index, selected: index === place.partition }, `partition ${index}`)));
         }
-        describe(found.open);
+        opened = found.open;
+        describe();
         if (Date.now() - mapped > 15000) {
           mapped = Date.now();
           ask('overview', { ...place, points: 120 }).then(overview => { strip.map = overview.batches; strip.schedule(); }, () => {});
@@ -82,15 +86,15 @@ export const partition = {
       strip.schedule();
     };
     let stood = { at: -1, since: 0 };
-    /** @param {any[]} opened */
-    const describe = opened => {
+    const describe = () => {
       const { log_start, stable, end } = strip.bounds;
+      const open = opened.filter(each => each.open_since >= stable); // the others have ended since
       if (stood.at !== stable) stood = { at: stable, since: Date.now() };
       const isStuck = stable < end && Date.now() - stood.since > STILL_MS; // otherwise it is a transaction as any other
       refresh(about, facts([
         ['Offsets', `${number(log_start)} to ${number(end)}`],
         ['Last stable offset', stable < end ? h(isStuck ? 'span.late' : 'span', {}, `${number(stable)}, ${plural(end - stable, 'offset')} before the end`) : `${number(stable)}, the end`],
-        ['Open here', opened.length ? h('span', {}, opened.slice(0, 5).map((/** @type {any} */ each) => h('span.place', {}, each.id ? link('transaction', { id: each.id }, each.id) : `producer ${each.producer}`, h('span.muted', {}, ` from ${number(each.open_since)}`)))) : 'nothing'],
+        ['Open here', open.length ? h('span', {}, open.slice(0, 5).map((/** @type {any} */ each) => h('span.place', {}, each.id ? link('transaction', { id: each.id }, each.id) : `producer ${each.producer}`, h('span.muted', {}, ` from ${number(each.open_since)}`)))) : 'nothing'],
       ]));
     };
     /** @param {Batch|null} batch */
