@@ -12,6 +12,7 @@
     │   ├── BatchRefused         the checkpoint and Kafka disagree; says what was found and what to do
     │   ├── UnknownPipeline      nothing on the cluster has this pipeline's name
     │   ├── ChangeRefused        a reset or deletion of a pipeline would do harm; says what to do instead
+    │   ├── NotColumnar          a batch cannot be evaluated on Arrow columns for certain: Spark has to run it
     │   ├── QueryStopped         Spark stopped the query during a batch
     │   └── BatchFailed          every attempt to write a batch failed; says why each one did
     └── ClientError           errors of a client of a cluster
@@ -232,6 +233,10 @@ class UnknownPipeline(PipelineError):
 
 class ChangeRefused(PipelineError):
     """A pipeline cannot be reset or deleted as asked. Nothing was changed."""
+
+
+class NotColumnar(PipelineError):
+    """What a query means for these values is not certain on Arrow columns. Not for users: Spark runs the batch."""
 
 
 class QueryStopped(PipelineError):

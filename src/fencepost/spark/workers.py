@@ -4,6 +4,8 @@ Spark reuses workers for many tasks, so a connection kept here saves the next ta
 at a time. A driver runs several queries in threads, so it makes its own clusters.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from fencepost.client.cluster import Cluster
@@ -11,6 +13,9 @@ from fencepost.client.settings import ClientSettings
 
 #: How long a cluster that has answered before may be unreachable, during a restart for instance.
 PATIENCE_MS = 60_000
+
+#: How a process reaches the clusters that it reads ranges from.
+Connect = Callable[[ClientSettings], AbstractContextManager[Cluster]]
 
 _clusters: dict[ClientSettings, Cluster] = {}
 
@@ -21,6 +26,11 @@ def cluster_for(settings: ClientSettings) -> Cluster:
     if cluster is None:
         cluster = _clusters[settings] = Cluster(settings)
     return cluster
+
+
+def of_worker(settings: ClientSettings) -> AbstractContextManager[Cluster]:
+    """The process's cluster, which stays open."""
+    return nullcontext(cluster_for(settings))
 
 
 def patient(settings: ClientSettings) -> ClientSettings:

@@ -8,22 +8,19 @@ Invariant: the function sees every row once per attempt, except those that the s
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from fencepost.client.cluster import Cluster
 from fencepost.client.row_faults import CORRUPT
-from fencepost.client.settings import ClientSettings
 from fencepost.errors import WriteFailed
 from fencepost.spark.record_types import HEADERS
 from fencepost.spark.sink.columns import without_nulls
 from fencepost.spark.sink.typed import is_corrupt
 from fencepost.spark.source import tables
 from fencepost.spark.source.read_options import SourceOptions
-from fencepost.spark.workers import cluster_for, patient
+from fencepost.spark.workers import Connect, of_worker, patient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,13 +37,17 @@ class ArrowTransform:
     splits: bool = False  #: whether rows that the source could not read go to the dead letters
     sources: Mapping[str, SourceOptions] = field(default_factory=dict)  #: of the ranges
 
-    def records(self, rows: Iterable[Any], connect: "Connect | None" = None) -> Iterator[Any]:
+    def records(
+        self, rows: Iterable[Any], connect: Connect | None = None, read: Callable[[int], None] | None = None
+    ) -> Iterator[Any]:
         """RecordBatches of the DataFrame's rows, to RecordBatches of records. Clusters are the worker's by default."""
         for batch in rows:
-            for part in self._read(batch, connect or _of_worker) if self.are_ranges else [batch]:
+            for part in self._read(batch, connect or of_worker) if self.are_ranges else [batch]:
+                if self.are_ranges and read is not None:
+                    read(len(part))
                 yield from self._records(pa.Table.from_batches([part]))
 
-    def _read(self, batch: Any, connect: "Connect") -> Iterator[Any]:
+    def _read(self, batch: Any, connect: Connect) -> Iterator[Any]:
         from fencepost.spark.source.readers import read_range
 
         for options, given in tables.ranges_in(batch, self.sources):
@@ -69,14 +70,6 @@ class ArrowTransform:
             for batch in made.combine_chunks().to_batches():
                 if len(batch):
                     yield batch
-
-
-#: How the clusters are reached that ranges are read from.
-Connect = Callable[[ClientSettings], AbstractContextManager[Cluster]]
-
-
-def _of_worker(settings: ClientSettings) -> AbstractContextManager[Cluster]:
-    return nullcontext(cluster_for(settings))
 
 
 def _unread(column: Any) -> Any:

@@ -40,14 +40,22 @@ ABOUT = {ERROR: ("string",), SOURCE: (POSITION,)}
 
 
 def select_columns(
-    df: "DataFrame", topic: str | None, dead_letters: str | None, formats: Formats = NO_FORMATS
+    df: "DataFrame",
+    topic: str | None,
+    dead_letters: str | None,
+    formats: Formats = NO_FORMATS,
+    *,
+    for_rows: bool = True,
 ) -> "DataFrame":
-    """The columns that make a record. Others are dropped, as Spark's own sink does."""
+    """The columns that make a record. Others are dropped, as Spark's own sink does.
+
+    `for_rows`: Spark sends them to Python, so what it sends slowly is avoided (`column_types`).
+    """
     kinds = {field.name: field.dataType for field in df.schema.fields}
     check_columns(kinds, topic, dead_letters, formats)
     records = record_columns(kinds)
     plain = [] if records else [name for name in RECORD if name in kinds and (name != "topic" or topic is None)]
-    session = df.sparkSession
+    session = df.sparkSession if for_rows else None
     return df.selectExpr(
         *(_record(name, kinds[name], topic, formats, session) for name in records),
         *(f"{_field(f'`{name}`', name, kinds[name], formats, session)} AS `{name}`" for name in plain),
@@ -89,7 +97,7 @@ def _is(kinds: Mapping[str, "DataType"], name: str, kind: str) -> bool:
     return name in kinds and kinds[name].simpleString() == kind
 
 
-def _record(column: str, kind: "DataType", topic: str | None, formats: Formats, session: "SparkSession") -> str:
+def _record(column: str, kind: "DataType", topic: str | None, formats: Formats, session: "SparkSession | None") -> str:
     """A record column that is never null, so that the headers in it are not (`column_types`). A field says it was."""
     given = _fields(kind)
     flag = f"`{column}`.`{IS_THERE}`" if IS_THERE in given else f"`{column}` IS NOT NULL"
@@ -102,7 +110,9 @@ def _record(column: str, kind: "DataType", topic: str | None, formats: Formats, 
     return f"named_struct({', '.join(fields)}) AS `{column}`"
 
 
-def _field(expression: str, name: str, kind: "DataType", formats: Formats, session: "SparkSession") -> str:
+def _field(expression: str, name: str, kind: "DataType", formats: Formats, session: "SparkSession | None") -> str:
+    if session is None:
+        return expression
     if name == "headers":
         return without_nulls(expression)
     return to_bytes(expression, name, kind, formats, session) if name in (KEY, VALUE) else expression

@@ -86,7 +86,7 @@ class HandOverStage:
                     self.hand_over(part)
             if (part := parts.end()) is not None:
                 self.hand_over(part)
-        text = marker_text(task.attempt_id, encoder.dead_letters, max(sizes))
+        text = marker_text(task.attempt_id, encoder.dead_letters, max(sizes), encoder.rows_read)
         yield reports_to_arrow([WriterReport(ReportKind.HANDED, records=parts.count, writer=task.partition, text=text)])
 
     def hand_over(self, part: Place) -> None:

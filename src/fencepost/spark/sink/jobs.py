@@ -17,8 +17,9 @@ import fencepost.errors
 from fencepost.client.cluster import Cluster
 from fencepost.client.shapes import TopicShape, shape_of
 from fencepost.client.transaction import timed_out
-from fencepost.errors import BatchFailed, FencepostError, WriteFailed
+from fencepost.errors import BatchFailed, FencepostError, NotColumnar, WriteFailed
 from fencepost.spark.arrow_types import spark_type
+from fencepost.spark.columnar.ranges import ColumnarBatch, is_uncertain
 from fencepost.spark.environment import explain, is_worker
 from fencepost.spark.sessions import is_connect, parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
@@ -41,12 +42,14 @@ from fencepost.spark.sink.stages import (
     EncodeSettings,
     EncodeStage,
     ReportKind,
+    Transform,
     WriterReport,
     WriteStage,
     dead_letters_in,
     marker_text,
     report_of,
     row_bytes_in,
+    rows_read_in,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+ZONE = "spark.sql.session.timeZone"
 #: Topics are looked up again after this long, as Kafka's clients do.
 SHAPE_AGE_MAX_S = 60.0
 
@@ -72,6 +76,7 @@ class JobResult:
     dead_letters: Mapping[str, int] = field(default_factory=dict)  #: by reason
     bytes: int = 0
     write_ms: float = 0.0
+    rows_read: int | None = None  #: of the source; None if Spark has read them
 
 
 class WriteJob:
@@ -85,7 +90,7 @@ class WriteJob:
         self._shapes_asked_s = 0.0
         self._guess = SizeGuess(settings.small_batch_records)
         self._jobs = 0
-        self._transform: ArrowTransform | None = None  #: of the job that runs
+        self._transform: Transform | None = None  #: of the job that runs
         self._parallelism = parallelism(session)
         if (setting(session, "spark.speculation") or "false").lower() == "true":
             logger.warning(
@@ -117,20 +122,26 @@ class WriteJob:
         transform: ArrowTransform | None = None,
         *,
         is_free: bool = False,
+        columnar: ColumnarBatch | None = None,
     ) -> JobResult:
         """Write all rows, as `select_columns` gives them, or what `transform` makes of them.
 
         `rows_max` is an upper bound of the input rows, if known. The transaction is begun when there is a record.
         `changelogs` are topics whose records cannot be dead letters. `is_free`: nothing else in the rows' plan sends
-        rows to Python (`arrow_batches`).
+        rows to Python (`arrow_batches`). With `columnar` the same records are made without Spark computing the rows. It
+        raises NotColumnar if that is not certain.
         """
         self._jobs += 1
-        self._transform = transform
+        self._transform = transform or columnar
         started_s = time.monotonic()
         self._hands_over = self._may_hand_over(rows_max)
         try:
             self._dead_letters = self._dead_letters_of(batch_id, frozenset(changelogs))
-            reports = self._run_here(rows, opening) if self._guess.is_small(rows_max) else None
+            is_small = self._guess.is_small(rows_max)
+            if columnar is not None:
+                reports: list[WriterReport] | None = self._run_columnar(columnar, rows, opening, is_small=is_small)
+            else:
+                reports = self._run_here(rows, opening) if is_small else None
             if reports is None:
                 reports = self._run_quickly(rows, opening) if is_free else self._run_tasks(rows, opening)
             written = self._sum(reports, opening.elapsed_ms)
@@ -152,18 +163,33 @@ class WriteJob:
 
     def _run_here(self, rows: "DataFrame", opening: Opening) -> list[WriterReport] | None:
         """In the driver, without tasks of ours. None if there are too many rows for that; nothing is written then."""
-        try:
+        with _nothing_written(opening):
             table = collect(rows)
-            if table is None:
-                return None
-            settings = replace(self._encode_settings(rows), zone=_zone_of(table, rows))
-            done, dead_letters = write_table(table, settings, self._cluster, opening)
-        except Exception as error:
-            if opening.identity is not None:
-                raise
-            raise _before_writing(error) from error.__cause__
-        marker = WriterReport(ReportKind.MARKERS, text=marker_text(0, dead_letters))
+        if table is None:
+            return None
+        return self._write_here(table, replace(self._encode_settings(rows), zone=_zone_of(table, rows)), opening)
+
+    def _write_here(self, table: Any, settings: EncodeSettings, opening: Opening) -> list[WriterReport]:
+        with _nothing_written(opening):
+            done, dead_letters, rows_read = write_table(table, settings, self._cluster, opening)
+        marker = WriterReport(ReportKind.MARKERS, text=marker_text(0, dead_letters, 0, rows_read))
         return [marker, *(report_of(where, each) for where, each in done.items())]
+
+    def _run_columnar(
+        self, columnar: ColumnarBatch, rows: "DataFrame", opening: Opening, *, is_small: bool
+    ) -> list[WriterReport]:
+        """What Spark would make of the rows, made of the ranges that they would be read from."""
+        if not columnar.tasks:
+            return []
+        session = rows.sparkSession
+        try:
+            if is_small:
+                return self._write_here(columnar.table(), self._encode_settings(rows), opening)
+            return self._run_tasks(columnar.rows(session), opening)
+        except Exception as error:
+            if is_uncertain(error):
+                raise NotColumnar(str(error)) from None
+            raise
 
     def _run_quickly(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
         """By tasks, with batches for Python that are bounded in the cheapest way (`arrow_batches`)."""
@@ -251,6 +277,7 @@ class WriteJob:
             self._dead_letters,
             self._transform,
             settings.formats,
+            rows.sparkSession.conf.get(ZONE) if isinstance(self._transform, ColumnarBatch) else None,
         )
 
     def _dead_letters_of(self, batch_id: int | None, changelogs: frozenset[str]) -> DeadLetters | None:
@@ -291,11 +318,13 @@ class WriteJob:
                 records[report.topic] = records.get(report.topic, 0) + report.records
         self._learn(set(records) - set(self._shapes))
         handed = ",".join(report.text for report in reports if report.kind == ReportKind.HANDED)
-        dead_letters = dead_letters_in(handed or next(iter(markers), ""))
+        told = handed or next(iter(markers), "")
+        dead_letters = dead_letters_in(told)
         if dead_letters and (topic := self._settings.dead_letters) is not None:
             records[topic] -= sum(dead_letters.values())
             records = {name: count for name, count in records.items() if count}
-        return JobResult(records, dead_letters, sum(report.bytes for report in reports), write_ms)
+        rows_read = rows_read_in(told) if isinstance(self._transform, ColumnarBatch) else None
+        return JobResult(records, dead_letters, sum(report.bytes for report in reports), write_ms, rows_read)
 
 
 def _addresses(session: Any, permit_host: str | None) -> tuple[str, str]:
@@ -311,7 +340,7 @@ def _zone_of(table: Any, rows: "DataFrame") -> str | None:
     """The session's time zone, if it matters: a table that the driver collects has times of UTC."""
     if not any(hasattr(kind, "num_fields") and kind.num_fields for kind in table.schema.types):
         return None
-    return rows.sparkSession.conf.get("spark.sql.session.timeZone")
+    return rows.sparkSession.conf.get(ZONE)
 
 
 def _address_towards(host: str) -> str:
@@ -335,6 +364,17 @@ def _as_error(name: str, message: str) -> FencepostError:
     if isinstance(kind, type) and issubclass(kind, FencepostError) and kind.__init__ is FencepostError.__init__:
         return kind(message)
     return WriteFailed(f"{name}: {message}")
+
+
+@contextmanager
+def _nothing_written(opening: Opening) -> Iterator[None]:
+    """Around what happens before the first record is written: an error there is the batch's, not the transaction's."""
+    try:
+        yield
+    except Exception as error:
+        if opening.identity is not None:
+            raise
+        raise _before_writing(error) from error.__cause__
 
 
 def _before_writing(error: Exception) -> Exception:

@@ -31,6 +31,7 @@ class MicroBatch:
     others: tuple[str, ...] = ()  #: sources that are not Kafka
     here: frozenset[str] = frozenset()  #: the topics that are on the sink's cluster, once known
     committing: frozenset[str] = frozenset()  #: groups that its sources commit to themselves
+    ranges: tuple[tuple[SourceOffset, SourceOffset], ...] = ()  #: where each source's part begins and ends
     has_offsets: bool = True  #: False if `start` and `end` are empty because the sink cannot know them
 
     @property
@@ -103,10 +104,12 @@ class _Ranges:
     skipped: Positions = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     committing: set[str] = field(default_factory=set)
+    ranges: list[tuple[SourceOffset, SourceOffset]] = field(default_factory=list)
     count: int = 0
     has_new: bool = False  #: there are partitions without a known start
 
     def add(self, start: SourceOffset, end: SourceOffset) -> None:
+        self.ranges.append((start, end))
         for name, identity in end.topics.items():
             if is_other(self.topics.setdefault(name, identity), identity):
                 raise BatchRefused(
@@ -141,4 +144,5 @@ class _Ranges:
             skipped=self.skipped,
             others=tuple(self.others),
             committing=frozenset(self.committing),
+            ranges=tuple(self.ranges),
         )

@@ -35,11 +35,13 @@ from fencepost.errors import (
     Fenced,
     FencepostError,
     InvariantBroken,
+    NotColumnar,
     OutcomeUnknown,
     QueryStopped,
     TransactionTimedOut,
 )
 from fencepost.spark import ledger
+from fencepost.spark.columnar.ranges import Columnar, ColumnarBatch
 from fencepost.spark.ledger import LedgerEntry
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sessions import active_session, is_connect
@@ -94,6 +96,7 @@ class Pipeline:
         self._cluster: Cluster | None = None
         self._transaction: SharedTransaction | None = None
         self._job: WriteJob | None = None
+        self._columnar: Columnar | None = None
         self._standing: Standing | None = None  #: valid while `_run_id` is that of the query
         self._restoring: Restoring | None = None
         self._done: tuple[str, int] | None = None  #: run id and number of the batch that ended last
@@ -197,6 +200,8 @@ class Pipeline:
         """Close connections and the port. The next batch opens them again."""
         if self._job is not None:
             self._job.close()
+        if self._columnar is not None:
+            self._columnar.close()
         if self._cluster is not None:
             self._cluster.close()
         self._run_id, self._job, self._cluster, self._transaction = "", None, None, None
@@ -228,6 +233,10 @@ class Pipeline:
                 if stopping.is_asked() or not self._calling().is_active():
                     self.close()
                     raise QueryStopped(STOPPED) from None
+                if isinstance(error, NotColumnar) and self._columnar is not None:
+                    logger.info("%s: batch %d is run by Spark: %s", self.name, batch.batch_id, error)
+                    self._columnar.refuse(batch.batch_id)
+                    continue
                 if not isinstance(error, AGAIN):
                     if not isinstance(error, (Fenced, BatchRefused)):
                         self._note_failure(df, batch)
@@ -318,7 +327,14 @@ class Pipeline:
                     rows = union_records([make(state) for make in writes])
                     arrow = self._maker.arrow(given.df)
                     is_free = self._maker.is_prepared and self._calling().runs_python() is False
-                    written = job.run(rows, rows_max, opening, batch.batch_id, state.topics, arrow, is_free=is_free)
+                    columnar = self._columnar_batch(batch)
+                    written = job.run(
+                        *(rows, rows_max, opening, batch.batch_id, state.topics, arrow),
+                        is_free=is_free,
+                        columnar=columnar,
+                    )
+                    if written.rows_read is not None:
+                        queries.note_rows(self._calling(), written.rows_read)
             elif standing.keeps_state:
                 with stopping.interruptible(given.df.sparkSession):
                     run_plan(given.df)
@@ -348,6 +364,18 @@ class Pipeline:
             ),
             given.df.sparkSession,
         )
+
+    def _columnar_batch(self, batch: MicroBatch) -> ColumnarBatch | None:
+        """The batch for evaluation on columns; None if Spark has to compute its rows."""
+        if self._columnar is None and self._maker.columnar is not None:
+            self._columnar = Columnar(self._maker.columnar)
+        if self._columnar is None or len(batch.ranges) != 1 or batch.others:
+            return None
+        try:
+            return self._columnar.batch(batch.batch_id, *batch.ranges[0])
+        except FencepostError as error:  # Spark's task will find the same, and report it as that of a source
+            logger.info("%s: batch %d is run by Spark: %s", self.name, batch.batch_id, error)
+            return None
 
     def _undo(self, batch: MicroBatch, error: Exception) -> int:
         """Make sure that nothing of the attempt remains. Returns the number of aborted transactions."""

@@ -29,6 +29,8 @@ QUERY_ID_PROPERTY = "sql.streaming.queryId"
 #: In the text of every Spark operator with state.
 STATE_IN_PLAN = "state info ["
 FIELDS_SHOWN = 25
+#: The metric of a source in a plan from which Spark takes a batch's `numInputRows`.
+ROWS_METRIC = "numOutputRows"
 #: In the names of Spark's operators that send rows to Python.
 PYTHON_OPERATORS = ("Python", "Pandas", "InArrow", "PySpark")
 OUTSIDE = (
@@ -117,6 +119,12 @@ def find(session: "SparkSession", query_id: str) -> RunningQuery | None:
     return None if query is None else _ClassicQuery(session, query_id, query)
 
 
+def note_rows(query: RunningQuery, count: int) -> None:
+    """Let Spark's metrics of the running batch say that its source gave so many rows, if that can be done."""
+    if isinstance(query, _ClassicQuery):
+        query.note_rows(count)
+
+
 def is_active(session: "SparkSession", query_id: str) -> bool:
     """Whether a query of this id runs, in either kind of session."""
     if is_connect(session):
@@ -154,6 +162,13 @@ class _ClassicQuery:
 
     def sources(self) -> Sequence[SourceSaid]:
         return sources_in(self._query.analyzedPlan())
+
+    def note_rows(self, count: int) -> None:
+        with contextlib.suppress(Exception):  # of another form in another version: it is only shown
+            plan = self._query.getLatestExecutionContext().executionPlan().executedPlan()
+            found = plan.collectLeaves().head().metrics().get(ROWS_METRIC)
+            if found.isDefined():
+                found.get().add(count)
 
     def batches_told(self) -> list[int]:
         return [int(progress.batchId()) for progress in self._query.recentProgress()]

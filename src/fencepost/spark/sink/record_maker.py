@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError
+from fencepost.spark.columnar.plan import ColumnarQuery, columnar_query
 from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform, input_rows
 from fencepost.spark.sink.batch import Write
 from fencepost.spark.sink.columns import select_columns, with_topic
@@ -44,6 +45,7 @@ class RecordMaker:
         self.transform_arrow = transform_arrow
         self.is_prepared = False
         self._arrow: ArrowTransform | None = None
+        self.columnar: ColumnarQuery | None = None  #: the whole query, if it can be evaluated on columns
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark Connect sends a copy to its server, with the sources that rows of `read_tables` refer to."""
@@ -59,7 +61,10 @@ class RecordMaker:
         if self.transform_arrow is not None:
             self.arrow(df)
             return flatten(input_rows(df))
-        return flatten(self._selected(df, self._settings.topic))
+        selected = self._selected(df, self._settings.topic)
+        if self._settings.is_columnar:
+            self.columnar = columnar_query(self._selected(df, self._settings.topic, for_rows=False))
+        return flatten(selected)
 
     def arrow(self, df: "DataFrame") -> ArrowTransform | None:
         """What `transform_arrow` does to the rows that `records` gives."""
@@ -84,5 +89,6 @@ class RecordMaker:
 
         return make
 
-    def _selected(self, records: "DataFrame", topic: str | None) -> "DataFrame":
-        return select_columns(records, topic, self._settings.dead_letters, self._settings.formats)
+    def _selected(self, records: "DataFrame", topic: str | None, *, for_rows: bool = True) -> "DataFrame":
+        settings = self._settings
+        return select_columns(records, topic, settings.dead_letters, settings.formats, for_rows=for_rows)

@@ -22,6 +22,7 @@ BATCH_BYTES_MIN = 1024
 DEFAULT_SMALL_BATCH = 10_000
 DEFAULT_ATTEMPTS = 5
 CODECS = [codec.name.lower() for codec in Compression]
+AUTO, OFF = "auto", "off"
 PROTOCOLS = {"auto": None, "1": TransactionProtocol.V1, "2": TransactionProtocol.V2}
 
 #: What the driver may have to pass on, for Spark's standard writer API. Spark limits it as well
@@ -41,6 +42,7 @@ OPTIONS = (
     "replicationFactor",
     "keyFormat",
     "valueFormat",
+    "columnar",
 )
 #: Those of `writeStream.format("fencepost")`. It asks nobody for permits and has no state.
 WRITER_API_OPTIONS = (
@@ -77,6 +79,7 @@ class SinkSettings:
     fail_on_state_loss: bool = True  #: refuse a new checkpoint if the old one held something that Kafka does not hold
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES  #: only for Spark's standard writer API
     formats: Formats = NO_FORMATS  #: of keys and values
+    is_columnar: bool = True  #: evaluate the query's SQL on columns if that is possible (`fencepost.spark.columnar`)
 
     @property
     def transactional_id(self) -> str:
@@ -123,6 +126,7 @@ class SinkSettings:
             dead_letters=dead_letters,
             replication_factor=found.integer("replicationFactor", lowest=1),
             max_batch_bytes=_or(found.integer("maxBatchBytes", lowest=BATCH_BYTES_MIN), DEFAULT_MAX_BATCH_BYTES),
+            is_columnar=found.one_of("columnar", AUTO, [AUTO, OFF]) == AUTO,
             formats=Formats(*(_format(found, name) for name in ("keyFormat", "valueFormat"))),
         )
 

@@ -57,14 +57,17 @@ def collect(rows: "DataFrame") -> Any | None:
 
 def write_table(
     table: Any, settings: EncodeSettings, cluster: Cluster, opening: Opening
-) -> tuple[Mapping[TopicPartition, Acknowledged], Mapping[str, int]]:
-    """Write a table, and begin the transaction if the table has rows. Returns the dead letters by reason as well."""
+) -> tuple[Mapping[TopicPartition, Acknowledged], Mapping[str, int], int]:
+    """Write a table, and begin the transaction if the table has rows.
+
+    Returns the dead letters by reason as well, and how many rows were read if the table names ranges.
+    """
     encoder = RowEncoder(settings, cluster)
     blobs = [blob for made in encoder.blobs(iter(table.to_batches())) for blob in made]
     if not blobs:
-        return {}, {}
+        return {}, {}, encoder.rows_read
     placed = [(TopicPartition(blob.topic, blob.partition), blob.data) for blob in blobs]
     with TransactionWriter(cluster, opening.begin(), sorted({where for where, _ in placed})) as writer:
         for where, data in placed:
             writer.write(where, data)
-    return writer.written, encoder.dead_letters
+    return writer.written, encoder.dead_letters, encoder.rows_read

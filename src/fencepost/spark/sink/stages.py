@@ -20,10 +20,10 @@ import contextlib
 import enum
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -35,7 +35,6 @@ from fencepost.client.shapes import TopicShape, shape_of, shapes_of
 from fencepost.client.writing import Acknowledged, TransactionWriter
 from fencepost.errors import FencepostError, WriteFailed
 from fencepost.spark.plain_errors import one_line
-from fencepost.spark.sink.arrow_transform import ArrowTransform
 from fencepost.spark.sink.dead_letters import DeadLetterBox, DeadLetters
 from fencepost.spark.sink.flat import nest
 from fencepost.spark.sink.formats import NO_FORMATS, Formats
@@ -76,6 +75,19 @@ _ARROW_TYPES = {str: pa.string(), int: pa.int64()}
 REPORT_SCHEMA = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in WriterReport.__annotations__.items()])
 
 
+class Transform(Protocol):
+    """Makes the records, in the stage that encodes them."""
+
+    def records(
+        self, rows: Iterable[Any], connect: Any | None = None, read: Callable[[int], None] | None = None
+    ) -> Iterator[Any]:
+        """From RecordBatches of the DataFrame's rows to RecordBatches of records.
+
+        `connect` is how the cluster of a source is reached, by default that of the worker. `read` is told how many rows
+        were read there.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class EncodeSettings:
     client: ClientSettings
@@ -85,7 +97,7 @@ class EncodeSettings:
     batch_bytes: int
     spread: int = 0  #: the first partition for rows without a key; each batch should have another
     dead_letters: DeadLetters | None = None  #: for rows that cannot be written; None: they fail the batch
-    transform: ArrowTransform | None = None  #: makes records of the rows; None: the rows are records
+    transform: "Transform | None" = None  #: makes records of the rows; None: the rows are records
     formats: Formats = NO_FORMATS  #: of keys and values
     zone: str | None = None  #: the session's, if the Arrow types of times name another
 
@@ -105,7 +117,7 @@ class EncodeStage:
             for blobs in made if self.spool is None else _places(made, self.spool, task.attempt_id):
                 writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
                 yield _addressed(blobs, writers)
-        text = marker_text(task.attempt_id, encoder.dead_letters, max(sizes))
+        text = marker_text(task.attempt_id, encoder.dead_letters, max(sizes), encoder.rows_read)
         marker = Blob(MARKER, task.partition, text.encode(), 0)
         yield _addressed([marker] * self.writers, range(self.writers))
 
@@ -142,6 +154,7 @@ class RowEncoder:
     shapes: dict[str, TopicShape] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)  #: topics that do not exist
     dead_letters: Counter[str] = field(default_factory=Counter)  #: how many there were, by reason
+    rows_read: int = 0  #: of the source, if the transform reads it
 
     def blobs(self, rows: Iterator[Any]) -> Iterator[list[Blob]]:
         """Every list that it yields has blobs."""
@@ -151,7 +164,7 @@ class RowEncoder:
         converter = Converter(settings.formats, settings.topic, settings.zone)
         given: Iterator[Any] = map(nest, rows)
         if settings.transform is not None:
-            given = settings.transform.records(given, Cluster if self.cluster is not None else None)
+            given = settings.transform.records(given, Cluster if self.cluster is not None else None, self._count)
         parts = (part for each in given if len(each) for part in converter.parts(each))
         for batch in (piece for part in parts for piece in pieces(part)):
             new = self._topics(batch) - self.shapes.keys() - self.missing
@@ -171,6 +184,9 @@ class RowEncoder:
                 yield made
         if encoder is not None and (made := encoder.finish()):
             yield made
+
+    def _count(self, rows: int) -> None:
+        self.rows_read += rows
 
     def _topics(self, batch: Any) -> set[str]:
         if self.settings.topic is not None:
@@ -203,16 +219,26 @@ class RowEncoder:
         )
 
 
-def marker_text(attempt_id: int, dead_letters: Mapping[str, int], row_bytes: int = 0) -> str:
-    """An encoder's attempt marker: `17/312` or `17/312;too-large:3;query:1`."""
+def marker_text(attempt_id: int, dead_letters: Mapping[str, int], row_bytes: int = 0, rows_read: int = 0) -> str:
+    """An encoder's attempt marker: `17/312/0` or `17/312/0;too-large:3;query:1`."""
     found = [f"{reason}:{count}" for reason, count in sorted(dead_letters.items())]
-    return ";".join([f"{attempt_id}/{row_bytes}", *found])
+    return ";".join([f"{attempt_id}/{row_bytes}/{rows_read}", *found])
+
+
+def _numbers_in(markers: str) -> list[list[int]]:
+    """Of each encoder: bytes of a row, rows read."""
+    firsts = [marker.split(";")[0] for marker in filter(None, markers.split(","))]
+    return [[int(part) for part in first.split("/")[1:]] for first in firsts]
 
 
 def row_bytes_in(markers: str) -> int:
     """The size of a row in the Arrow batch with the largest, as the encoders of a writer's markers report."""
-    first_parts = (marker.split(";")[0] for marker in markers.split(","))
-    return max(int(part.partition("/")[2] or 0) for part in first_parts)
+    return max((row_bytes for row_bytes, _ in _numbers_in(markers)), default=0)
+
+
+def rows_read_in(markers: str) -> int:
+    """The rows that encoders have read from the source themselves."""
+    return sum(read for _, read in _numbers_in(markers))
 
 
 def dead_letters_in(markers: str) -> dict[str, int]:

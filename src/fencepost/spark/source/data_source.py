@@ -24,7 +24,7 @@ from fencepost.spark.source.read_options import (
 )
 from fencepost.spark.source.tables import SCHEMA as TABLES_SCHEMA
 from fencepost.spark.source.tables import TABLES
-from fencepost.spark.source.typed import HEADERS, parse_typing, schema_text, typed_rows
+from fencepost.spark.source.typed import HEADERS, narrowed, parse_typing, schema_text, typed_rows
 
 NAME = "fencepost"
 
@@ -87,9 +87,14 @@ class FencepostDataSource(DataSource):
         return type(self), (dict(self.options),)
 
 
-def reading_options(given: Options, kind: ReadKind, schema: StructType) -> SourceOptions:
-    """The options of a source that reads these columns."""
-    rows = typed_rows(parse_typing(given), schema)
+def reading_options(
+    given: Options, kind: ReadKind, schema: StructType, used: frozenset[str] | None = None
+) -> SourceOptions:
+    """The options of a source that reads these columns. `used` are those that are needed, if that is known."""
+    typing = parse_typing(given)
+    if used is not None:
+        typing, schema = narrowed(typing, schema, used)
+    rows = typed_rows(typing, schema)
     return replace(parse_options(given, kind), rows=rows, include_headers=HEADERS in schema.fieldNames())
 
 

@@ -18,7 +18,8 @@ import functools
 import re
 import zoneinfo
 from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Never
 
 from fencepost.client.faults import readable
@@ -254,6 +255,19 @@ def typed_rows(typing: Typing, schema: "StructType") -> TypedRows | None:
     for name, kind in kinds.items():
         _decoder(typing.formats[name], kind, typing.zone)  # raises for a type that the format does not have
     return TypedRows(typing, kinds, frozenset(field.name for field in fields), arrow)
+
+
+def narrowed(typing: Typing, schema: "StructType", used: AbstractSet[str]) -> tuple[Typing, "StructType"]:
+    """Without Kafka's columns that are not used. What is decoded stays: if it cannot be, that must be found."""
+    from pyspark.sql.types import StructType
+
+    unread = {*PLAIN, HEADERS} | {name for name, word in typing.formats.items() if word == BINARY}
+    if typing.mode is Mode.PERMISSIVE:
+        unread.add(typing.corrupt)
+    if typing.include_raw:
+        unread.add(RAW)
+    fields = [field for field in schema.fields if field.name in used or field.name not in unread]
+    return replace(typing, columns=()), StructType(fields or schema.fields[:1])
 
 
 def _own_columns(typing: Typing) -> dict[str, str | None]:

@@ -1,0 +1,95 @@
+"""The ranges of offsets of a micro-batch, read and evaluated in the process that encodes the records.
+
+A task gets the numbers of ranges as its rows. Owns the driver's connection to the source's cluster.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from fencepost.client.cluster import Cluster
+from fencepost.errors import NotColumnar
+from fencepost.spark.columnar.plan import ColumnarQuery
+from fencepost.spark.columnar.program import GAVE_UP
+from fencepost.spark.offsets_json import SourceOffset
+from fencepost.spark.source.planner import StreamPlanner
+from fencepost.spark.source.splitting import OffsetRange, plan_tasks
+from fencepost.spark.workers import Connect, of_worker, patient
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnarBatch:
+    """A micro-batch: what `EncodeSettings.transform` needs to make its records."""
+
+    query: ColumnarQuery
+    tasks: list[list[OffsetRange]]
+
+    def rows(self, session: "SparkSession") -> "DataFrame":
+        """A row for each task, with its number."""
+        return session.range(0, len(self.tasks), 1, len(self.tasks))
+
+    def table(self) -> Any:
+        """The same for the driver."""
+        return pa.table({"id": pa.array(range(len(self.tasks)), pa.int64())})
+
+    def records(
+        self, rows: Iterable[Any], connect: Connect | None = None, read: Callable[[int], None] | None = None
+    ) -> Iterator[Any]:
+        """RecordBatches with numbers of tasks, to RecordBatches of records. `read` is told of the rows that were read.
+
+        Raises NotColumnar.
+        """
+        from fencepost.spark.source.readers import read_range
+
+        source = self.query.source
+        ranges = [each for batch in rows for number in batch.column(0).to_pylist() for each in self.tasks[number]]
+        with (connect or of_worker)(patient(source.client)) as cluster:
+            for each in ranges:
+                for table in read_range(source, each, cluster):
+                    if read is not None:
+                        read(len(table))
+                    if len(found := self.query.program.run(table)):
+                        yield found
+
+
+def is_uncertain(error: Exception) -> bool:
+    """Whether the program has given up, here or in a task whose error this is."""
+    return isinstance(error, NotColumnar) or GAVE_UP in str(error)
+
+
+class Columnar:
+    """A running query: the batches that are evaluated on columns, until too many of them were uncertain."""
+
+    UNCERTAIN_MAX = 3
+
+    def __init__(self, query: ColumnarQuery) -> None:
+        self._query = query
+        self._uncertain: set[int] = set()  #: the numbers of batches that Spark had to run
+        self._planner: StreamPlanner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_query": self._query, "_uncertain": set(), "_planner": None}
+
+    def batch(self, batch_id: int, start: SourceOffset, end: SourceOffset) -> ColumnarBatch | None:
+        """None if Spark has to run it."""
+        if batch_id in self._uncertain or len(self._uncertain) >= self.UNCERTAIN_MAX:
+            return None
+        source = self._query.source
+        if self._planner is None:
+            self._planner = StreamPlanner(Cluster(source.client), source)
+        ranges = self._planner.ranges(start, end)
+        return ColumnarBatch(self._query, plan_tasks(ranges, source.min_partitions, source.max_records_per_partition))
+
+    def refuse(self, batch_id: int) -> None:
+        """The result of this batch is uncertain."""
+        self._uncertain.add(batch_id)
+
+    def close(self) -> None:
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
