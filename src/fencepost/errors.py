@@ -236,7 +236,7 @@ class ChangeRefused(PipelineError):
 
 
 class NotColumnar(PipelineError):
-    """What a query means for these values is not certain on Arrow columns. Not for users: Spark runs the batch."""
+    """What a query gives for these values is not certain on Arrow columns. Not for users: Spark runs the batch."""
 
 
 class QueryStopped(PipelineError):

@@ -24,8 +24,6 @@ from fencepost.spark.columnar.functions import (
     mask_of,
 )
 
-#: Begins the message of NotColumnar, by which it is known in Spark's message about a failed task.
-GAVE_UP = "the batch cannot be evaluated on columns for certain"
 #: By the id of an attribute.
 Columns = dict[int, Any]
 
@@ -270,4 +268,4 @@ class Program:
             columns = [scope.column(number) for _, number in self.outputs]
             return pa.RecordBatch.from_arrays(columns, names=[name for name, _ in self.outputs])
         except (Uncertain, pa.ArrowException, OverflowError, ValueError) as error:
-            raise NotColumnar(f"{GAVE_UP}: {error}") from None
+            raise NotColumnar(str(error)) from None

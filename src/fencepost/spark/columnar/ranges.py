@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from fencepost.client.cluster import Cluster
-from fencepost.errors import NotColumnar
 from fencepost.spark.columnar.plan import ColumnarQuery
-from fencepost.spark.columnar.program import GAVE_UP
 from fencepost.spark.offsets_json import SourceOffset
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.splitting import OffsetRange, plan_tasks
@@ -55,11 +53,6 @@ class ColumnarBatch:
                         read(len(table))
                     if len(found := self.query.program.run(table)):
                         yield found
-
-
-def is_uncertain(error: Exception) -> bool:
-    """Whether the program has given up, here or in a task whose error this is."""
-    return isinstance(error, NotColumnar) or GAVE_UP in str(error)
 
 
 class Columnar:

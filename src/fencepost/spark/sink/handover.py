@@ -36,7 +36,6 @@ from fencepost.spark.sink.stages import (
     RowEncoder,
     WriterReport,
     current_task,
-    marker_text,
     measured,
     reports_to_arrow,
 )
@@ -86,7 +85,7 @@ class HandOverStage:
                     self.hand_over(part)
             if (part := parts.end()) is not None:
                 self.hand_over(part)
-        text = marker_text(task.attempt_id, encoder.dead_letters, max(sizes), encoder.rows_read)
+        text = encoder.marker(task.attempt_id, max(sizes))
         yield reports_to_arrow([WriterReport(ReportKind.HANDED, records=parts.count, writer=task.partition, text=text)])
 
     def hand_over(self, part: Place) -> None:

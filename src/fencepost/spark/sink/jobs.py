@@ -19,7 +19,7 @@ from fencepost.client.shapes import TopicShape, shape_of
 from fencepost.client.transaction import timed_out
 from fencepost.errors import BatchFailed, FencepostError, NotColumnar, WriteFailed
 from fencepost.spark.arrow_types import spark_type
-from fencepost.spark.columnar.ranges import ColumnarBatch, is_uncertain
+from fencepost.spark.columnar.ranges import ColumnarBatch
 from fencepost.spark.environment import explain, is_worker
 from fencepost.spark.sessions import is_connect, parallelism, setting
 from fencepost.spark.shuffle import repartition_by_id
@@ -46,10 +46,10 @@ from fencepost.spark.sink.stages import (
     WriterReport,
     WriteStage,
     dead_letters_in,
-    marker_text,
     report_of,
     row_bytes_in,
     rows_read_in,
+    uncertain_in,
 )
 
 if TYPE_CHECKING:
@@ -171,9 +171,11 @@ class WriteJob:
 
     def _write_here(self, table: Any, settings: EncodeSettings, opening: Opening) -> list[WriterReport]:
         with _nothing_written(opening):
-            done, dead_letters, rows_read = write_table(table, settings, self._cluster, opening)
-        marker = WriterReport(ReportKind.MARKERS, text=marker_text(0, dead_letters, 0, rows_read))
-        return [marker, *(report_of(where, each) for where, each in done.items())]
+            done, marker = write_table(table, settings, self._cluster, opening)
+        return [
+            WriterReport(ReportKind.MARKERS, text=marker),
+            *(report_of(where, each) for where, each in done.items()),
+        ]
 
     def _run_columnar(
         self, columnar: ColumnarBatch, rows: "DataFrame", opening: Opening, *, is_small: bool
@@ -181,15 +183,9 @@ class WriteJob:
         """What Spark would make of the rows, made of the ranges that they would be read from."""
         if not columnar.tasks:
             return []
-        session = rows.sparkSession
-        try:
-            if is_small:
-                return self._write_here(columnar.table(), self._encode_settings(rows), opening)
-            return self._run_tasks(columnar.rows(session), opening)
-        except Exception as error:
-            if is_uncertain(error):
-                raise NotColumnar(str(error)) from None
-            raise
+        if is_small:
+            return self._write_here(columnar.table(), self._encode_settings(rows), opening)
+        return self._run_tasks(columnar.rows(rows.sparkSession), opening)
 
     def _run_quickly(self, rows: "DataFrame", opening: Opening) -> list[WriterReport]:
         """By tasks, with batches for Python that are bounded in the cheapest way (`arrow_batches`)."""
@@ -309,6 +305,9 @@ class WriteJob:
         for report in reports:
             if report.kind == ReportKind.FAILED:
                 raise _as_error(report.error, report.text)
+        for report in reports:
+            if report.kind in _WITH_MARKERS and (reason := uncertain_in(report.text)) is not None:
+                raise NotColumnar(reason)
         markers = {report.text for report in reports if report.kind == ReportKind.MARKERS}
         if len(markers) > 1:
             raise WriteFailed("Spark lost record batches and encoded them again while they were being written")

@@ -234,7 +234,7 @@ class Pipeline:
                     self.close()
                     raise QueryStopped(STOPPED) from None
                 if isinstance(error, NotColumnar) and self._columnar is not None:
-                    logger.info("%s: batch %d is run by Spark: %s", self.name, batch.batch_id, error)
+                    logger.info("%s: batch %d is run on rows by Spark: %s", self.name, batch.batch_id, error)
                     self._columnar.refuse(batch.batch_id)
                     continue
                 if not isinstance(error, AGAIN):
@@ -324,10 +324,10 @@ class Pipeline:
         try:
             if writes:
                 with stopping.interruptible(given.df.sparkSession), given.shared(writes):
-                    rows = union_records([make(state) for make in writes])
+                    columnar = self._columnar_batch(batch)
+                    rows = given.df if columnar is not None else union_records([make(state) for make in writes])
                     arrow = self._maker.arrow(given.df)
                     is_free = self._maker.is_prepared and self._calling().runs_python() is False
-                    columnar = self._columnar_batch(batch)
                     written = job.run(
                         *(rows, rows_max, opening, batch.batch_id, state.topics, arrow),
                         is_free=is_free,
@@ -374,7 +374,7 @@ class Pipeline:
         try:
             return self._columnar.batch(batch.batch_id, *batch.ranges[0])
         except FencepostError as error:  # Spark's task will find the same, and report it as that of a source
-            logger.info("%s: batch %d is run by Spark: %s", self.name, batch.batch_id, error)
+            logger.info("%s: batch %d is run on rows by Spark: %s", self.name, batch.batch_id, error)
             return None
 
     def _undo(self, batch: MicroBatch, error: Exception) -> int:

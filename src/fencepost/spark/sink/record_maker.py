@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError
 from fencepost.spark.columnar.plan import ColumnarQuery, columnar_query
+from fencepost.spark.columnar.rebase import RowsPlan
 from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform, input_rows
 from fencepost.spark.sink.batch import Write
 from fencepost.spark.sink.columns import select_columns, with_topic
@@ -46,6 +47,7 @@ class RecordMaker:
         self.is_prepared = False
         self._arrow: ArrowTransform | None = None
         self.columnar: ColumnarQuery | None = None  #: the whole query, if it can be evaluated on columns
+        self._rows: RowsPlan | None = None  #: how Spark computes it then, if it has to
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark Connect sends a copy to its server, with the sources that rows of `read_tables` refer to."""
@@ -61,10 +63,13 @@ class RecordMaker:
         if self.transform_arrow is not None:
             self.arrow(df)
             return flatten(input_rows(df))
-        selected = self._selected(df, self._settings.topic)
+        selected = flatten(self._selected(df, self._settings.topic))
         if self._settings.is_columnar:
             self.columnar = columnar_query(self._selected(df, self._settings.topic, for_rows=False))
-        return flatten(selected)
+        if self.columnar is None:
+            return selected
+        self._rows = RowsPlan(selected)
+        return self._rows.source()
 
     def arrow(self, df: "DataFrame") -> ArrowTransform | None:
         """What `transform_arrow` does to the rows that `records` gives."""
@@ -81,6 +86,8 @@ class RecordMaker:
             records, topic = df if self._transform is None else self._transform(df, state), self._settings.topic
             if topic is not None and state.changelogs:  # changes of state go to a topic of their own
                 records, topic = with_topic(records, topic, unless_given=True), None
+            if self._rows is not None:
+                return self._rows.rows(records)
             if self.is_prepared:
                 return records
             if state.changelogs and self._settings.formats.are_given:

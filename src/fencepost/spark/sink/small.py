@@ -57,17 +57,14 @@ def collect(rows: "DataFrame") -> Any | None:
 
 def write_table(
     table: Any, settings: EncodeSettings, cluster: Cluster, opening: Opening
-) -> tuple[Mapping[TopicPartition, Acknowledged], Mapping[str, int], int]:
-    """Write a table, and begin the transaction if the table has rows.
-
-    Returns the dead letters by reason as well, and how many rows were read if the table names ranges.
-    """
+) -> tuple[Mapping[TopicPartition, Acknowledged], str]:
+    """Write a table, and begin the transaction if the table has rows. Returns the encoder's marker as well."""
     encoder = RowEncoder(settings, cluster)
     blobs = [blob for made in encoder.blobs(iter(table.to_batches())) for blob in made]
-    if not blobs:
-        return {}, {}, encoder.rows_read
+    if not blobs or encoder.uncertain is not None:
+        return {}, encoder.marker(0)
     placed = [(TopicPartition(blob.topic, blob.partition), blob.data) for blob in blobs]
     with TransactionWriter(cluster, opening.begin(), sorted({where for where, _ in placed})) as writer:
         for where, data in placed:
             writer.write(where, data)
-    return writer.written, encoder.dead_letters, encoder.rows_read
+    return writer.written, encoder.marker(0)

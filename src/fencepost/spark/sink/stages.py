@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote, unquote
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -33,7 +34,7 @@ from fencepost.client.row_faults import OnFault, refuse
 from fencepost.client.settings import ClientSettings
 from fencepost.client.shapes import TopicShape, shape_of, shapes_of
 from fencepost.client.writing import Acknowledged, TransactionWriter
-from fencepost.errors import FencepostError, WriteFailed
+from fencepost.errors import FencepostError, NotColumnar, WriteFailed
 from fencepost.spark.plain_errors import one_line
 from fencepost.spark.sink.dead_letters import DeadLetterBox, DeadLetters
 from fencepost.spark.sink.flat import nest
@@ -117,7 +118,7 @@ class EncodeStage:
             for blobs in made if self.spool is None else _places(made, self.spool, task.attempt_id):
                 writers = [(zlib.crc32(blob.topic.encode()) + blob.partition) % self.writers for blob in blobs]
                 yield _addressed(blobs, writers)
-        text = marker_text(task.attempt_id, encoder.dead_letters, max(sizes), encoder.rows_read)
+        text = encoder.marker(task.attempt_id, max(sizes))
         marker = Blob(MARKER, task.partition, text.encode(), 0)
         yield _addressed([marker] * self.writers, range(self.writers))
 
@@ -155,6 +156,7 @@ class RowEncoder:
     missing: set[str] = field(default_factory=set)  #: topics that do not exist
     dead_letters: Counter[str] = field(default_factory=Counter)  #: how many there were, by reason
     rows_read: int = 0  #: of the source, if the transform reads it
+    uncertain: str | None = None  #: why the transform has given up; then records are missing
 
     def blobs(self, rows: Iterator[Any]) -> Iterator[list[Blob]]:
         """Every list that it yields has blobs."""
@@ -164,7 +166,8 @@ class RowEncoder:
         converter = Converter(settings.formats, settings.topic, settings.zone)
         given: Iterator[Any] = map(nest, rows)
         if settings.transform is not None:
-            given = settings.transform.records(given, Cluster if self.cluster is not None else None, self._count)
+            connect = Cluster if self.cluster is not None else None
+            given = self._until_uncertain(settings.transform.records(given, connect, self._count))
         parts = (part for each in given if len(each) for part in converter.parts(each))
         for batch in (piece for part in parts for piece in pieces(part)):
             new = self._topics(batch) - self.shapes.keys() - self.missing
@@ -187,6 +190,18 @@ class RowEncoder:
 
     def _count(self, rows: int) -> None:
         self.rows_read += rows
+
+    def _until_uncertain(self, records: Iterator[Any]) -> Iterator[Any]:
+        """A task that raises would be started again, and fill the log."""
+        try:
+            yield from records
+        except NotColumnar as error:
+            self.uncertain = str(error)
+
+    def marker(self, attempt_id: int, row_bytes: int = 0) -> str:
+        """An encoder's attempt marker: `17/312/0/` or `17/312/0/;too-large:3;query:1`."""
+        counts = [f"{reason}:{count}" for reason, count in sorted(self.dead_letters.items())]
+        return ";".join([f"{attempt_id}/{row_bytes}/{self.rows_read}/{quote(self.uncertain or '', safe='')}", *counts])
 
     def _topics(self, batch: Any) -> set[str]:
         if self.settings.topic is not None:
@@ -219,26 +234,24 @@ class RowEncoder:
         )
 
 
-def marker_text(attempt_id: int, dead_letters: Mapping[str, int], row_bytes: int = 0, rows_read: int = 0) -> str:
-    """An encoder's attempt marker: `17/312/0` or `17/312/0;too-large:3;query:1`."""
-    found = [f"{reason}:{count}" for reason, count in sorted(dead_letters.items())]
-    return ";".join([f"{attempt_id}/{row_bytes}/{rows_read}", *found])
-
-
-def _numbers_in(markers: str) -> list[list[int]]:
-    """Of each encoder: bytes of a row, rows read."""
-    firsts = [marker.split(";")[0] for marker in filter(None, markers.split(","))]
-    return [[int(part) for part in first.split("/")[1:]] for first in firsts]
+def _firsts(markers: str) -> list[list[str]]:
+    """The first part of each encoder's marker: its attempt, bytes of a row, rows read, why it gave up."""
+    return [marker.split(";")[0].split("/") for marker in filter(None, markers.split(","))]
 
 
 def row_bytes_in(markers: str) -> int:
     """The size of a row in the Arrow batch with the largest, as the encoders of a writer's markers report."""
-    return max((row_bytes for row_bytes, _ in _numbers_in(markers)), default=0)
+    return max((int(parts[1]) for parts in _firsts(markers)), default=0)
 
 
 def rows_read_in(markers: str) -> int:
     """The rows that encoders have read from the source themselves."""
-    return sum(read for _, read in _numbers_in(markers))
+    return sum(int(parts[2]) for parts in _firsts(markers))
+
+
+def uncertain_in(markers: str) -> str | None:
+    """Why an encoder has given up."""
+    return next((unquote(parts[3]) for parts in _firsts(markers) if parts[3]), None)
 
 
 def dead_letters_in(markers: str) -> dict[str, int]:
