@@ -14,6 +14,7 @@ PACKAGE = ROOT / "src" / "fencepost"
 #: What each part of the package may import of the package, beside itself.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "allocator": set(),
     "clock": set(),
     "wording": set(),
     "hosts": set(),
@@ -43,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dump": {"errors", "wire", "log", "coordinator"},
     "doctor": {"errors", "wording", "wire", "client", "spark"},
     "manage": {"errors", "wire", "client", "lines", "observe"},
-    "spark": {"errors", "clock", "wire", "security", "client", "formats", "dead_letters", "metrics"},
+    "spark": {"errors", "allocator", "clock", "wire", "security", "client", "formats", "dead_letters", "metrics"},
     # For people with the base install: of Spark's half only what needs no extra.
     "operate": {"errors", "wire", "client", "observe", "spark"},
     "shop": {"errors", "clock", "wire", "security", "client", "spark", "embedded"},

@@ -6,7 +6,6 @@ be killed, so the broker itself has to notice.
 
 import asyncio
 import contextlib
-import ctypes
 import errno
 import gc
 import logging
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import uvloop
 
+from fencepost.allocator import keep_freed_memory
 from fencepost.broker.node import Node
 from fencepost.broker.settings import Settings
 from fencepost.errors import FencepostError
@@ -33,9 +33,8 @@ OWNER_POLL_S = 0.25
 STDIN = 0
 DENIALS_FILE = "authorizer.log"  #: in the data directory
 DENIALS_BYTES = 10 * 1024 * 1024  #: then it is renamed to authorizer.log.1, and a new one begun
-#: Of glibc's mallopt, with what they are set to: memory that is freed is kept up to here, and reused from here down.
-M_TRIM_THRESHOLD, KEPT_BYTES = -1, 8 * 1024 * 1024
-M_MMAP_THRESHOLD, REUSED_BYTES = -3, 1024 * 1024
+#: Memory that is freed is kept up to here; buffers of requests and answers are reused up to here.
+KEPT_BYTES, REUSED_BYTES = 32 * 1024 * 1024, 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def serve(
     )
     if settings.authorizer_class_name:
         _log_denials(data_dir / DENIALS_FILE)
-    _keep_freed_memory()
+    keep_freed_memory(KEPT_BYTES, REUSED_BYTES)
     try:
         uvloop.run(_serve(Node(data_dir, settings, host, port, users=users, metrics=metrics), owner, greeting))
     except FencepostError as error:
@@ -88,15 +87,6 @@ def serve(
         if owner is not None and owner.takes_data_along and owner.is_gone():
             shutil.rmtree(data_dir, ignore_errors=True)
     return None
-
-
-def _keep_freed_memory() -> None:
-    """Buffers of some 100 KB come and go with every answer over TLS. By default glibc may give each back to the system,
-    depending on what lies beside it, and then the system's zeroing of new pages costs as much as all the rest."""
-    with contextlib.suppress(AttributeError, OSError):  # another libc
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(M_MMAP_THRESHOLD, REUSED_BYTES)
-        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def _log_denials(path: Path) -> None:
