@@ -125,6 +125,7 @@ def project(tmp_path: Path, bootstrap: str, topic: Callable[..., str]) -> Projec
     return Project(tmp_path / "project", bootstrap, topic(1), topic(1))
 
 
+@pytest.mark.thorough
 def test_a_pipeline_that_is_killed_and_run_again_writes_everything_once(project: Project) -> None:
     project.write(200)
     process = project.start()

@@ -52,6 +52,7 @@ def test_the_first_snippet_of_the_readme_runs(tmp_path: Path, bare: Path) -> Non
     assert re.search(r"shipments *\|\{\"purchaseId\":1,\"userFullName\":\"Ada\",\"quantity\":2\}", ran.stdout)
 
 
+@pytest.mark.thorough
 def test_the_first_snippet_of_the_page_on_spark_runs(tmp_path: Path, bare: Path) -> None:
     ran = run(block("first", SPARK).text, tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]
@@ -59,6 +60,7 @@ def test_the_first_snippet_of_the_page_on_spark_runs(tmp_path: Path, bare: Path)
     assert "records=1000" in ran.stdout
 
 
+@pytest.mark.thorough
 def test_the_example_of_the_standard_writer_api_runs(tmp_path: Path, bare: Path) -> None:
     ran = run(block("writer-api", SPARK).text, tmp_path, bare)
     assert ran.returncode == 0, ran.stderr[-4000:]

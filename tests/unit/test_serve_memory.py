@@ -6,17 +6,18 @@ import sys
 
 import pytest
 
-#: Two buffers at a time, as plaintext and ciphertext are; prints how many pages the system had to give meanwhile.
+#: Two buffers at a time, as requests and answers need; prints how many pages the system had to give meanwhile.
 BUFFERS = """
 import resource
-from fencepost.cli import serve
-serve._keep_freed_memory()
+from fencepost.allocator import keep_freed_memory
+from fencepost.cli.serve import KEPT_BYTES, REUSED_BYTES
+keep_freed_memory(KEPT_BYTES, REUSED_BYTES)
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for count in (10, 1000):
     before = faults()
     for _ in range(count):
-        pair = bytes(bytearray(256 * 1024)), bytes(bytearray(256 * 1024))
+        pair = bytes(bytearray(4096 * 1024)), bytes(bytearray(256 * 1024))
         del pair
 print(faults() - before)
 """

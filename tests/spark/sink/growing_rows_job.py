@@ -1,6 +1,6 @@
 """A pipeline whose records grow from 100 bytes to 10 MB, in a Spark with little memory for them.
 
-    python -m tests.spark.sink.growing_rows_job BOOTSTRAP SOURCE TARGET HOME
+    python -m tests.spark.sink.growing_rows_job BOOTSTRAP SOURCE TARGET HOME COLUMNAR
 
 Copies the source to the target, a batch for each size and two for the smallest. Says what the sink logged.
 """
@@ -36,7 +36,7 @@ def fill(bootstrap: str, topic: str, first: int, count: int, size: int) -> None:
     assert producer.flush(60) == 0
 
 
-def main(bootstrap: str, source: str, target: str, home: str) -> None:
+def main(bootstrap: str, source: str, target: str, home: str, columnar: str) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
     spark = quick_spark.start("growing", Path(home), log_file=Path(home) / "spark.log", conf=LIMITS)
     rows = (
@@ -49,6 +49,7 @@ def main(bootstrap: str, source: str, target: str, home: str) -> None:
     )
     options = {
         "smallBatchRecords": "0",
+        "columnar": columnar,
         "kafka.compression.type": "gzip",
         "kafka.max.request.size": str(RECORD_BYTES_MAX),
     }

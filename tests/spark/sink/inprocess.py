@@ -63,12 +63,17 @@ class InProcess:
         pipeline: Pipeline | None = None,
         function: Callable[[DataFrame, int], None] | None = None,
         output_mode: str = "append",
+        is_prepared: bool = False,
         **writer: Any,
     ) -> StreamingQuery:
-        """`df` are the records, those of the plan unless given; `function` is called instead of `pipeline`."""
+        """`df` are the records, those of the plan unless given; `function` is called instead of `pipeline`.
+
+        `is_prepared`: as `write_stream` does it, so that the query may be evaluated on columns.
+        """
         records = numbers_job.transform(numbers_job.read(self.spark, plan), plan) if df is None else df
         if pipeline is None:
             pipeline = self.writer(plan, **writer)
+            records = pipeline.prepare(records) if is_prepared else records
             pipeline.fence()
         query = (
             records.writeStream.foreachBatch(_mortal(function or pipeline))

@@ -4,6 +4,8 @@ Owns the names under which Catalyst's classes are known here. Nodes are interned
 is one object, so it is evaluated once. `Unsupported` says which expression is not known.
 """
 
+import datetime
+import decimal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,7 +118,13 @@ def arrow_type(kind: Any) -> Any:
 
 
 def _literal(token: Mapping[str, Any]) -> Any:
-    kind, text = arrow_type(token["dataType"]), token.get("value")
+    try:
+        return _scalar(token, arrow_type(token["dataType"]), token.get("value"))
+    except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
+        raise Unsupported(f"the literal {token.get('value')!r}") from None
+
+
+def _scalar(token: Mapping[str, Any], kind: Any, text: Any) -> Any:
     if text is None:
         return pa.scalar(None, kind)
     types = pa.types
@@ -128,6 +136,10 @@ def _literal(token: Mapping[str, Any]) -> Any:
         return pa.scalar(int(text), kind)
     if types.is_floating(kind):
         return pa.scalar(float(text), kind)
+    if types.is_decimal(kind):
+        return pa.scalar(decimal.Decimal(text), kind)
+    if types.is_date(kind):
+        return pa.scalar(datetime.date.fromisoformat(text), kind)
     raise Unsupported(f"a literal of type {token['dataType']}")
 
 

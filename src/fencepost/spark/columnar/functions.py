@@ -166,8 +166,10 @@ def _remainder(values: Sequence[Value]) -> Value:
     kind = _same_type(values)
     _require(values, pa.types.is_signed_integer)
     _refuse_zero(right)
+    if is_scalar(left) and is_scalar(right):
+        raise Uncertain("a remainder of literals")
     if is_scalar(left):
-        raise Uncertain("a remainder of a literal")
+        left = as_array(left, len(right))
     if not is_scalar(right):
         both = pc.and_(left.is_valid(), right.is_valid())
         divisor = pc.fill_null(right, 1).to_numpy(zero_copy_only=False)
@@ -256,9 +258,10 @@ def _substring(values: Sequence[Value]) -> Value:
     text, position, length = values
     _require([text], pa.types.is_string)
     start, count = _literal_of(position), _literal_of(length)
-    if start < 1 or not 0 <= count <= MAX_INT32 - start:
+    if start < 1 or count < 0:
         raise Uncertain("a substring from the end")
-    return pc.utf8_slice_codeunits(text, start - 1, start - 1 + count)
+    is_rest = count >= MAX_INT32 - start
+    return pc.utf8_slice_codeunits(text, start - 1, None if is_rest else start - 1 + count)
 
 
 def _padded(function: Callable[..., Value]) -> Function:
@@ -298,6 +301,8 @@ def cast(value: Value, kind: Any) -> Value:
     )
     if is_safe:
         return value.cast(kind)
+    if types.is_decimal(given) and types.is_float64(kind) and is_scalar(value) and value.is_valid:
+        return pa.scalar(float(value.as_py()), kind)  # a number in SQL; both languages give the nearest double
     if types.is_signed_integer(given) and (types.is_float32(kind) or types.is_float64(kind)):
         return value.cast(kind, safe=False)  # to the nearest, as in Java
     raise Uncertain(f"a cast from {given} to {kind}")

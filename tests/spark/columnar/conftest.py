@@ -1,0 +1,3 @@
+from tests.spark.sink.conftest import here
+
+__all__ = ["here"]
