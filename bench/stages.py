@@ -1,5 +1,7 @@
 """Where the time goes: the CPU of each part of a pipeline, for the three ways to write the shop.
 
+Typed SQL is there twice: evaluated on columns, as it is by default, and on rows.
+
     python -m bench.stages                         on Apache Kafka and then on our broker
     python -m bench.stages --brokers fencepost --records 1000000 --ways typed arrow
 
@@ -83,19 +85,36 @@ def ways(spark: Any, server: Server, topic_config: dict[str, str]) -> dict[str, 
     def arrow(function: Any) -> ArrowTransform:
         return ArrowTransform(function, are_ranges=True, sources=tables.registered())
 
-    return {
-        "typed": sql("typed SQL", typed, typed_sql.shop(typed)),
-        "arrow": Way(
-            "Arrow tables",
+    def tables_of(title: str, function: Any) -> Way:
+        return Way(
+            title,
             {
                 "read": lambda: noop(_drained(ranges, arrow(lambda table: None))),
-                "compute": lambda: noop(_drained(ranges, arrow(arrow_tables.shop))),
-                "encode": lambda: _write(spark, server, ranges, arrow(arrow_tables.shop), stops=True),
-                "send": lambda: _write(spark, server, ranges, arrow(arrow_tables.shop), stops=False),
+                "compute": lambda: noop(_drained(ranges, arrow(function))),
+                "encode": lambda: _write(spark, server, ranges, arrow(function), stops=True),
+                "send": lambda: _write(spark, server, ranges, arrow(function), stops=False),
             },
-        ),
+        )
+
+    stream = spark.readStream.format("fencepost").options(**topic_config, subscribe=PURCHASES, **typed_sql.SOURCE)
+    return {
+        "columns": tables_of("typed SQL", _program(typed_sql.shop(stream.load()))),
+        "typed": sql("typed SQL, on rows", typed, typed_sql.shop(typed)),
+        "arrow": tables_of("Arrow tables", arrow_tables.shop),
         "bytes": sql("SQL over bytes", plain, sql_over_bytes.shop(plain)),
     }
+
+
+def _program(made: Any) -> Callable[[Any], Any]:
+    """What is evaluated on columns, as a function on tables."""
+    from fencepost.spark.columnar.plan import columnar_query
+    from fencepost.spark.sink.columns import select_columns
+
+    query = columnar_query(select_columns(made, None, None, for_rows=False))
+    if query is None:
+        raise SystemExit("the shop's SQL is not evaluated on columns")
+    program = query.program
+    return lambda table: program.run(table.combine_chunks().to_batches()[0])
 
 
 def noop(df: Any) -> None:
@@ -210,7 +229,7 @@ def rows_of(server: Server, way: Way, found: dict[str, dict[str, float]], others
 
 def main() -> None:
     parser = shared.parser(__doc__)
-    names = ["typed", "arrow", "bytes"]
+    names = ["columns", "typed", "arrow", "bytes"]
     parser.add_argument("--ways", nargs="+", choices=names, default=names)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=4)

@@ -21,6 +21,7 @@ from tests.spark.sink.inprocess import ENDTXN_SENT, InProcess, dying_at
 
 BATCH_RECORDS = 50
 POINTS = [*BatchStep, ENDTXN_SENT]
+ZONE = "spark.sql.session.timeZone"
 SCHEMA = "id BIGINT, name STRING, price DOUBLE"
 
 
@@ -136,6 +137,23 @@ def test_records_are_those_of_rows(
     )
     assert found == wanted
     assert wanted
+
+
+def test_times_are_in_the_zone_of_the_session(
+    spark: SparkSession, bootstrap: str, topic: Callable[..., str], tmp_path: Any
+) -> None:
+    source, left, right = topic(1), topic(1), topic(1)
+    write_json(spark, bootstrap, source, GOOD[:3])
+    spark.conf.set(ZONE, "Asia/Kathmandu")
+    try:
+        for out, columnar in ((left, "auto"), (right, "off")):
+            rows = typed(spark, bootstrap, source).selectExpr(f"'{out}' AS topic", "struct(timestamp AS at) AS value")
+            run(rows, bootstrap, tmp_path / columnar, columnar=columnar)
+    finally:
+        spark.conf.unset(ZONE)
+    found = sorted(map(str, read_committed(bootstrap, left)))
+    assert found == sorted(map(str, read_committed(bootstrap, right)))
+    assert "+05:45" in found[0]
 
 
 def test_an_uncertain_batch_is_run_by_spark_and_the_next_on_columns(

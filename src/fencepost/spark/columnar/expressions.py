@@ -154,4 +154,5 @@ _VALUES: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "Cast": lambda token: arrow_type(token["dataType"]),
     "GetStructField": lambda token: int(token["ordinal"]),
     "CaseWhen": _has_else,
+    "Like": lambda token: str(token["escapeChar"]),
 }

@@ -246,6 +246,27 @@ def _affix(function: Callable[..., Value]) -> Function:
     return call
 
 
+def like(text: Value, pattern: Value, escape: str) -> Value:
+    """LIKE with at most one `%` at each end, or one in between: a comparison of texts, without a regular expression."""
+    _require([text, pattern], pa.types.is_string)
+    wanted = _literal_of(pattern)
+    if "_" in wanted or escape in wanted:
+        raise Uncertain("LIKE with a place for one letter")
+    match wanted.split("%"):
+        case [whole]:
+            return pc.equal(text, pa.scalar(whole))
+        case [start, ""]:
+            return pc.starts_with(text, pattern=start)
+        case ["", end]:
+            return pc.ends_with(text, pattern=end)
+        case ["", part, ""]:
+            return pc.match_substring(text, pattern=part)
+        case [start, end]:
+            is_long = pc.greater_equal(pc.binary_length(text), len(start.encode()) + len(end.encode()))
+            return pc.and_(is_long, pc.and_(pc.starts_with(text, pattern=start), pc.ends_with(text, pattern=end)))
+    raise Uncertain("LIKE with several places")
+
+
 def _trimmed(values: Sequence[Value]) -> Value:
     """Spark's trim takes spaces away, and nothing else."""
     if len(values) != 1:

@@ -21,6 +21,7 @@ from fencepost.spark.columnar.functions import (
     cast,
     is_scalar,
     join_texts,
+    like,
     mask_of,
 )
 
@@ -186,6 +187,10 @@ def _of_rows(value: Node, mask: Any, scope: Scope) -> Any:
     return some.array(value)
 
 
+def _like(node: Node, scope: Scope) -> Value:
+    return like(scope.value(node.children[0]), scope.value(node.children[1]), node.value)
+
+
 _SPECIAL: dict[str, Callable[[Node, Scope], Value]] = {
     "Literal": _literal,
     "AttributeReference": _attribute,
@@ -196,6 +201,7 @@ _SPECIAL: dict[str, Callable[[Node, Scope], Value]] = {
     "Concat": _concat,
     "If": _if,
     "CaseWhen": _case,
+    "Like": _like,
 }
 
 KNOWN = frozenset(_SPECIAL) | frozenset(FUNCTIONS)

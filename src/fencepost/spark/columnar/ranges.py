@@ -4,7 +4,6 @@ A task gets the numbers of ranges as its rows. Owns the driver's connection to t
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -14,18 +13,23 @@ from fencepost.spark.columnar.plan import ColumnarQuery
 from fencepost.spark.offsets_json import SourceOffset
 from fencepost.spark.source.planner import StreamPlanner
 from fencepost.spark.source.splitting import OffsetRange, plan_tasks
-from fencepost.spark.workers import Connect, of_worker, patient
+from fencepost.spark.workers import cluster_for, patient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True, slots=True)
 class ColumnarBatch:
-    """A micro-batch: what `EncodeSettings.transform` needs to make its records."""
+    """A micro-batch: what `EncodeSettings.transform` needs to make its records. Tasks get a copy without the cluster."""
 
-    query: ColumnarQuery
-    tasks: list[list[OffsetRange]]
+    def __init__(self, query: ColumnarQuery, tasks: list[list[OffsetRange]], cluster: Cluster | None = None) -> None:
+        """`cluster` is the driver's connection to the source."""
+        self.tasks = tasks
+        self._query = query
+        self._cluster = cluster
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ColumnarBatch, (self._query, self.tasks)
 
     def rows(self, session: "SparkSession") -> "DataFrame":
         """A row for each task, with its number."""
@@ -36,7 +40,7 @@ class ColumnarBatch:
         return pa.table({"id": pa.array(range(len(self.tasks)), pa.int64())})
 
     def records(
-        self, rows: Iterable[Any], connect: Connect | None = None, read: Callable[[int], None] | None = None
+        self, rows: Iterable[Any], connect: Any | None = None, read: Callable[[int], None] | None = None
     ) -> Iterator[Any]:
         """RecordBatches with numbers of tasks, to RecordBatches of records. `read` is told of the rows that were read.
 
@@ -44,14 +48,14 @@ class ColumnarBatch:
         """
         from fencepost.spark.source.readers import read_range
 
-        source = self.query.source
-        ranges = [each for batch in rows for number in batch.column(0).to_pylist() for each in self.tasks[number]]
-        with (connect or of_worker)(patient(source.client)) as cluster:
-            for each in ranges:
+        source, program = self._query.source, self._query.program
+        cluster = self._cluster or cluster_for(patient(source.client))
+        for number in (number for batch in rows for number in batch.column(0).to_pylist()):
+            for each in self.tasks[number]:
                 for table in read_range(source, each, cluster):
                     if read is not None:
                         read(len(table))
-                    if len(found := self.query.program.run(table)):
+                    if len(found := program.run(table)):
                         yield found
 
 
@@ -63,26 +67,24 @@ class Columnar:
     def __init__(self, query: ColumnarQuery) -> None:
         self._query = query
         self._uncertain: set[int] = set()  #: the numbers of batches that Spark had to run
-        self._planner: StreamPlanner | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_query": self._query, "_uncertain": set(), "_planner": None}
+        self._cluster: Cluster | None = None
 
     def batch(self, batch_id: int, start: SourceOffset, end: SourceOffset) -> ColumnarBatch | None:
         """None if Spark has to run it."""
         if batch_id in self._uncertain or len(self._uncertain) >= self.UNCERTAIN_MAX:
             return None
         source = self._query.source
-        if self._planner is None:
-            self._planner = StreamPlanner(Cluster(source.client), source)
-        ranges = self._planner.ranges(start, end)
-        return ColumnarBatch(self._query, plan_tasks(ranges, source.min_partitions, source.max_records_per_partition))
+        if self._cluster is None:
+            self._cluster = Cluster(source.client)
+        ranges = StreamPlanner(self._cluster, source).ranges(start, end)
+        tasks = plan_tasks(ranges, source.min_partitions, source.max_records_per_partition)
+        return ColumnarBatch(self._query, tasks, self._cluster)
 
     def refuse(self, batch_id: int) -> None:
         """The result of this batch is uncertain."""
         self._uncertain.add(batch_id)
 
     def close(self) -> None:
-        if self._planner is not None:
-            self._planner.close()
-            self._planner = None
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None

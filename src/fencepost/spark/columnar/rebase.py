@@ -7,10 +7,24 @@ rows of a batch when Spark has to compute it.
 Owns the knowledge of how plans are put together in the JVM. For a chain of operators with one child each (`plan`).
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+logger = logging.getLogger(__name__)
+
+
+def rows_plan(df: "DataFrame") -> "RowsPlan | None":
+    """None if plans are put together in another way in this Spark: this is tried before the query starts."""
+    try:
+        found = RowsPlan(df)
+        is_same = found.rows(found.source()).schema == df.schema
+    except Exception:
+        logger.info("the query is run on rows: its plan cannot be put together again", exc_info=True)
+        return None
+    return found if is_same else None
 
 
 class RowsPlan:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.errors import ConfigError
 from fencepost.spark.columnar.plan import ColumnarQuery, columnar_query
-from fencepost.spark.columnar.rebase import RowsPlan
+from fencepost.spark.columnar.rebase import RowsPlan, rows_plan
 from fencepost.spark.sink.arrow_transform import ArrowTransform, TransformArrow, arrow_transform, input_rows
 from fencepost.spark.sink.batch import Write
 from fencepost.spark.sink.columns import select_columns, with_topic
@@ -66,9 +66,11 @@ class RecordMaker:
         selected = flatten(self._selected(df, self._settings.topic))
         if self._settings.is_columnar:
             self.columnar = columnar_query(self._selected(df, self._settings.topic, for_rows=False))
-        if self.columnar is None:
+        if self.columnar is not None:
+            self._rows = rows_plan(selected)
+        if self._rows is None:
+            self.columnar = None
             return selected
-        self._rows = RowsPlan(selected)
         return self._rows.source()
 
     def arrow(self, df: "DataFrame") -> ArrowTransform | None:
