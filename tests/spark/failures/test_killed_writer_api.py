@@ -49,7 +49,7 @@ def test_a_driver_that_is_killed_before_or_after_the_commit_writes_nothing_twice
     assert drive(scene.plan, CONNECT, "kill:COMMITTING:1").returncode == -signal.SIGKILL
     assert scene.check.assert_whole() == 50
     scene.check.write(50)
-    ran = drive(scene.plan, CONNECT)
+    ran = drive(scene.plan, "classic")
     assert ran.returncode == 0, ran.stderr[-4000:]
     assert "ended, with 200 rows" in ran.stdout
     scene.check.assert_complete()

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+#: Parts of a batch with fewer rows are put together.
+ROWS_MIN = 2_000
+
+
 class ColumnarBatch:
-    """A micro-batch: what `EncodeSettings.transform` needs to make its records. Tasks get a copy without the cluster."""
+    """A micro-batch: `EncodeSettings.transform`, which makes its records. Tasks get a copy without the cluster."""
 
     def __init__(self, query: ColumnarQuery, tasks: list[list[OffsetRange]], cluster: Cluster | None = None) -> None:
         """`cluster` is the driver's connection to the source."""
@@ -46,17 +50,38 @@ class ColumnarBatch:
 
         Raises NotColumnar.
         """
+        numbers = (number for batch in rows for number in batch.column(0).to_pylist())
+        for table in _merged(self._tables(each for number in numbers for each in self.tasks[number])):
+            if read is not None:
+                read(len(table))
+            if len(found := self._query.program.run(table)):
+                yield found
+
+    def _tables(self, ranges: Iterable[OffsetRange]) -> Iterator[Any]:
         from fencepost.spark.source.readers import read_range
 
-        source, program = self._query.source, self._query.program
+        source = self._query.source
         cluster = self._cluster or cluster_for(patient(source.client))
-        for number in (number for batch in rows for number in batch.column(0).to_pylist()):
-            for each in self.tasks[number]:
-                for table in read_range(source, each, cluster):
-                    if read is not None:
-                        read(len(table))
-                    if len(found := program.run(table)):
-                        yield found
+        for each in ranges:
+            yield from read_range(source, each, cluster)
+
+
+def _merged(tables: Iterable[Any]) -> Iterator[Any]:
+    """Small RecordBatches together: a step of the program costs the same for one row and for a thousand."""
+    waiting: list[Any] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(map(len, waiting)) >= ROWS_MIN:
+            yield _together(waiting)
+            waiting = []
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return next(iter(pa.Table.from_batches(parts).combine_chunks().to_batches()), parts[0])
 
 
 class Columnar:

@@ -333,8 +333,6 @@ class Pipeline:
                         is_free=is_free,
                         columnar=columnar,
                     )
-                    if written.rows_read is not None:
-                        queries.note_rows(self._calling(), written.rows_read)
             elif standing.keeps_state:
                 with stopping.interruptible(given.df.sparkSession):
                     run_plan(given.df)
@@ -348,6 +346,9 @@ class Pipeline:
         identity = opening.begin()
         started_s = time.monotonic()
         commit(transaction, batch, standing.entry_of(batch, state.changelogs, len(given.writes)), standing)
+        commit_ms = (time.monotonic() - started_s) * 1000
+        if written.rows_read is not None:
+            queries.note_rows(self._calling(), written.rows_read)
         progress.note(
             TransactionProgress(
                 self.name,
@@ -360,7 +361,7 @@ class Pipeline:
                 bytes=written.bytes,
                 aborted=aborted,
                 write_ms=written.write_ms,
-                commit_ms=(time.monotonic() - started_s) * 1000,
+                commit_ms=commit_ms,
             ),
             given.df.sparkSession,
         )
