@@ -28,6 +28,7 @@ FEATURES = {
     "commitOffsets": ["tests/spark/source/test_committing.py"],
     "typed keys and values": ["tests/spark/source/test_typed.py", "tests/spark/sink/test_typed.py"],
     "Arrow tables": ["tests/spark/sink/test_arrow_transform.py"],
+    "SQL on columns": ["tests/spark/columnar"],
     "dead letters": ["tests/spark/sink/test_dead_letters.py"],
     "standard writer API": ["tests/spark/sink/test_writer_api.py"],
     "source": ["tests/spark/source"],

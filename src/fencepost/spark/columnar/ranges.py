@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: Parts of a batch with fewer rows are put together.
-ROWS_MIN = 2_000
+#: Parts of a batch with fewer rows and bytes are put together.
+ROWS_MIN, BYTES_MIN = 2_000, 1 << 20
 
 
 class ColumnarBatch:
@@ -54,8 +54,11 @@ class ColumnarBatch:
         for table in _merged(self._tables(each for number in numbers for each in self.tasks[number])):
             if read is not None:
                 read(len(table))
-            if len(found := self._query.program.run(table)):
+            found = self._query.program.run(table)
+            del table
+            if len(found):
                 yield found
+            del found
 
     def _tables(self, ranges: Iterable[OffsetRange]) -> Iterator[Any]:
         from fencepost.spark.source.readers import read_range
@@ -71,7 +74,8 @@ def _merged(tables: Iterable[Any]) -> Iterator[Any]:
     waiting: list[Any] = []
     for table in tables:
         waiting.append(table)
-        if sum(map(len, waiting)) >= ROWS_MIN:
+        del table  # or it would be in memory while the next one is read
+        if sum(map(len, waiting)) >= ROWS_MIN or sum(each.nbytes for each in waiting) >= BYTES_MIN:
             yield _together(waiting)
             waiting = []
     if waiting:
@@ -80,7 +84,7 @@ def _merged(tables: Iterable[Any]) -> Iterator[Any]:
 
 def _together(parts: list[Any]) -> Any:
     if len(parts) == 1:
-        return parts[0]
+        return parts.pop()
     return next(iter(pa.Table.from_batches(parts).combine_chunks().to_batches()), parts[0])
 
 
