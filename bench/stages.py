@@ -31,7 +31,6 @@ from bench.harness.process import CompilerAccount, CpuAccount, busy_cpu_s
 from bench.harness.report import Report, environment
 from bench.race.input import create, fill
 from fencepost.client.cluster import Cluster
-from fencepost.errors import FencepostError
 from fencepost.shop import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 
 KINDS = ("JVM", "Python", "broker")
@@ -42,8 +41,7 @@ PARTS = {
     "read": "fetch, decode → rows",
     "compute": "SQL or Arrow",
     "to Python": "rows → Arrow → Python",
-    "encode": "JSON, record batches, files",
-    "send": "places → writers, send, commit",
+    "write": "JSON, record batches, send, commit",
 }
 
 
@@ -73,8 +71,7 @@ def ways(spark: Any, server: Server, topic_config: dict[str, str]) -> dict[str, 
             "read": lambda: noop(read),
             "compute": lambda: noop(rows),
             "to Python": lambda: _send(rows),
-            "encode": lambda: _write(spark, server, rows, None, stops=True),
-            "send": lambda: _write(spark, server, rows, None, stops=False),
+            "write": lambda: _write(spark, server, rows, None),
         }
         return Way(title, jobs)
 
@@ -91,8 +88,7 @@ def ways(spark: Any, server: Server, topic_config: dict[str, str]) -> dict[str, 
             {
                 "read": lambda: noop(_drained(ranges, arrow(lambda table: None))),
                 "compute": lambda: noop(_drained(ranges, arrow(function))),
-                "encode": lambda: _write(spark, server, ranges, arrow(function), stops=True),
-                "send": lambda: _write(spark, server, ranges, arrow(function), stops=False),
+                "write": lambda: _write(spark, server, ranges, arrow(function)),
             },
         )
 
@@ -151,12 +147,8 @@ def _drained(ranges: Any, transform: Any) -> Any:
     return ranges.mapInArrow(drop, "nothing INT")
 
 
-class _Encoded(FencepostError):
-    """Everything is encoded: writers ask for their permits now."""
-
-
-def _write(spark: Any, server: Server, rows: Any, transform: Any, *, stops: bool) -> None:
-    """The sink's own job. With `stops` it ends when the first writer asks whether it may begin."""
+def _write(spark: Any, server: Server, rows: Any, transform: Any) -> None:
+    """The sink's own job."""
     from fencepost.spark.sink.jobs import WriteJob
     from fencepost.spark.sink.opening import Opening
     from fencepost.spark.sink.plain import plain_transaction
@@ -165,18 +157,13 @@ def _write(spark: Any, server: Server, rows: Any, transform: Any, *, stops: bool
     name = f"stages-{uuid.uuid4().hex[:8]}"
     settings = SinkSettings.of(name, None, None, server.client_config("spark"))
 
-    def stop() -> None:
-        if stops:
-            raise _Encoded("everything is encoded")
-
     with (
-        contextlib.suppress(_Encoded),
         Cluster(settings.client) as cluster,
         contextlib.closing(WriteJob(spark, settings, cluster)) as job,
         plain_transaction(cluster, name, settings) as transaction,
     ):
         job._batches.learn(0)  # as after a first batch of small rows
-        job.run(rows, None, Opening(transaction, stop), transform=transform, is_free=True)
+        job.run(rows, None, Opening(transaction, lambda: None), transform=transform, is_free=True)
 
 
 class Meter:
