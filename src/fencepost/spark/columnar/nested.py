@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from fencepost.spark.columnar.functions import Uncertain, Value, as_array, is_scalar
+from fencepost.spark.columnar.functions import Uncertain, Value, as_array
 
 
 def field_of(struct: Value, ordinal: int) -> Value:
@@ -100,7 +100,3 @@ def is_texts(values: Sequence[Value]) -> bool:
 
 def is_lists(values: Sequence[Value]) -> bool:
     return all(pa.types.is_list(value.type) for value in values)
-
-
-def is_nested(value: Value) -> bool:
-    return bool(pa.types.is_nested(value.type)) and not is_scalar(value)

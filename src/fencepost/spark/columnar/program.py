@@ -48,7 +48,10 @@ class Scope:
     def value(self, node: Node) -> Value:
         found = self._known.get(node)
         if found is None:
-            found = self._filtered(node) if self.whole is not None and _is_given(node) else _evaluate(node, self)
+            if self.whole is not None and node.children and _is_given(node):
+                found = self.whole.array(node).filter(self.mask)  # without filtering the other fields of its struct
+            else:
+                found = _evaluate(node, self)
             self._known[node] = found
         return found
 
@@ -65,10 +68,6 @@ class Scope:
     def only(self, mask: Any) -> "Scope":
         """The rows of a mask. Columns are filtered when they are asked for."""
         return Scope({}, int(mask.true_count), self, mask)
-
-    def _filtered(self, node: Node) -> Any:
-        """A field of the whole, so that the other fields of its struct need not be filtered."""
-        return self.column(node.value) if not node.children else self.whole.array(node).filter(self.mask)  # type: ignore[union-attr]
 
 
 def _is_given(node: Node) -> bool:

@@ -76,16 +76,17 @@ def _merged(tables: Iterable[Any]) -> Iterator[Any]:
         waiting.append(table)
         del table  # or it would be in memory while the next one is read
         if sum(map(len, waiting)) >= ROWS_MIN or sum(each.nbytes for each in waiting) >= BYTES_MIN:
-            yield _together(waiting)
+            yield from _together(waiting)
             waiting = []
     if waiting:
-        yield _together(waiting)
+        yield from _together(waiting)
 
 
-def _together(parts: list[Any]) -> Any:
+def _together(parts: list[Any]) -> Iterator[Any]:
     if len(parts) == 1:
-        return parts.pop()
-    return next(iter(pa.Table.from_batches(parts).combine_chunks().to_batches()), parts[0])
+        yield parts.pop()
+    else:
+        yield from pa.Table.from_batches(parts).combine_chunks().to_batches()
 
 
 class Columnar:
