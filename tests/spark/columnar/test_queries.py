@@ -1,6 +1,5 @@
 """Whole queries on columns: exact under deaths, the same records as on rows, and run by Spark where it must be."""
 
-import dataclasses
 import json
 import logging
 from collections.abc import Callable
@@ -11,16 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fencepost.spark import write, write_stream
 from fencepost.spark.columnar.ranges import Columnar
-from fencepost.spark.sink.steps import BatchStep
 from tests import logins
 from tests.conftest import unique
 from tests.spark.checker import read_committed, read_records
 from tests.spark.numbers_job import EVERYTHING, end_when_done
 from tests.spark.scene import SMALL_RECORD_BATCHES, Scene
-from tests.spark.sink.inprocess import ENDTXN_SENT, InProcess, dying_at
+from tests.spark.sink.deaths import BATCH_RECORDS, POINTS, die_at_every_step
+from tests.spark.sink.inprocess import InProcess
 
-BATCH_RECORDS = 50
-POINTS = [*BatchStep, ENDTXN_SENT]
 ZONE = "spark.sql.session.timeZone"
 SCHEMA = "id BIGINT, name STRING, price DOUBLE"
 
@@ -45,19 +42,8 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_every_record_is_in_effect_once(
     here: InProcess, scene: Scene, protocol: str, small: str, evaluated: list[bool]
 ) -> None:
-    options = {**scene.plan.options, "transactionProtocol": protocol, "smallBatchRecords": small}
-    plan = dataclasses.replace(scene.plan, batch_records=BATCH_RECORDS, options=options)
-    points = [point for point in POINTS if small != "0" or point is not BatchStep.WRITING]
-    scene.check.write(BATCH_RECORDS * (len(points) + 3))
-    for number, point in enumerate(points):
-        with dying_at(point, passes=0 if point is BatchStep.FENCED else 1):
-            assert "the pipeline died" in here.run_until_failed(plan, is_prepared=True)
-        scene.check.assert_whole()
-        if number % 2 == 0:
-            scene.delete_checkpoint()
-    query = here.run(plan, is_prepared=True)
-    scene.check.assert_complete()
-    assert len(evaluated) > len(points)
+    query = die_at_every_step(here, scene, protocol, small, deletes_first=True, is_prepared=True)
+    assert len(evaluated) > len(POINTS) - (small == "0")
     assert all(evaluated)
     assert 0 < max(progress.numInputRows for progress in query.recentProgress) <= BATCH_RECORDS
 

@@ -16,5 +16,6 @@ their types. What depends on the value and is not certain (an overflow, a divisi
 `nested`       the same for structs and lists
 `program`      the steps, run on a table
 `ranges`       the ranges of offsets of a micro-batch, read and evaluated by tasks, or by the driver
+`rebase`       the query's own plan on the rows of a batch, for a batch that Spark runs
 =============  =========================================================================================================
 """

@@ -138,26 +138,21 @@ def _arithmetic(checked: Callable[[Value, Value], Value]) -> Function:
     return call
 
 
-def _divided(values: Sequence[Value]) -> Value:
-    left, right = values
-    _same_type(values)
-    _require(values, pa.types.is_float64)
-    _refuse_zero(right)
-    return pc.divide(left, right)
+def _division(kernel: Callable[[Value, Value], Value], is_taken: Callable[[Any], bool]) -> Function:
+    def call(values: Sequence[Value]) -> Value:
+        left, right = values
+        _same_type(values)
+        _require(values, is_taken)
+        _refuse_zero(right)
+        return kernel(left, right)
+
+    return call
 
 
 def _refuse_zero(right: Value) -> None:
     zeros = pc.equal(right, pa.scalar(0, right.type))
     if (zeros.as_py() if is_scalar(zeros) else pc.any(zeros).as_py()) is True:
         raise Uncertain("a division by zero")
-
-
-def _whole_division(values: Sequence[Value]) -> Value:
-    left, right = values
-    _same_type(values)
-    _require(values, pa.types.is_int64)
-    _refuse_zero(right)
-    return pc.divide_checked(left, right)
 
 
 def _remainder(values: Sequence[Value]) -> Value:
@@ -354,8 +349,8 @@ FUNCTIONS: dict[str, Function] = {
     "Add": _arithmetic(pc.add_checked),
     "Subtract": _arithmetic(pc.subtract_checked),
     "Multiply": _arithmetic(pc.multiply_checked),
-    "Divide": _divided,
-    "IntegralDivide": _whole_division,
+    "Divide": _division(pc.divide, pa.types.is_float64),
+    "IntegralDivide": _division(pc.divide_checked, pa.types.is_int64),
     "Remainder": _remainder,
     "UnaryMinus": _negated,
     "Abs": _absolute,

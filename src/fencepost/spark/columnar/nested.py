@@ -87,16 +87,3 @@ def scatter(parts: Sequence[tuple[Any, Any]], rows: int) -> Any:
         begin += len(values)
     taken = pa.array(order, mask=order < 0)
     return pa.concat_arrays([values for _, values in filled]).take(taken)
-
-
-def parents(lists: Any) -> Any:
-    """For each element of non-empty lists the row that it is in."""
-    return pc.list_parent_indices(lists)
-
-
-def is_texts(values: Sequence[Value]) -> bool:
-    return all(pa.types.is_string(value.type) for value in values)
-
-
-def is_lists(values: Sequence[Value]) -> bool:
-    return all(pa.types.is_list(value.type) for value in values)

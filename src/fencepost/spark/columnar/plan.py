@@ -21,6 +21,7 @@ from fencepost.spark.columnar.functions import Uncertain
 from fencepost.spark.columnar.program import KNOWN, Explosion, Filter, Program, Projection, Scope, Step
 from fencepost.spark.options import Options
 from fencepost.spark.sessions import is_connect
+from fencepost.spark.sink.inherited import is_ours, options_of
 from fencepost.spark.source import tables
 from fencepost.spark.source.data_source import reading_options
 from fencepost.spark.source.read_options import ReadKind, SourceOptions
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SOURCE, LEAF = "fencepost", "StreamingRelationV2"
 #: Operators that leave rows and columns as they are.
 _NAMING = ("SubqueryAlias", "View")
 _GENERATORS = {"Inline": True, "Explode": False}
@@ -60,16 +60,17 @@ def columnar_query(df: "DataFrame") -> ColumnarQuery | None:
 def _translated(df: Any) -> ColumnarQuery:
     optimizer = df.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer
     plan = optimizer.ReplaceExpressions.apply(df._jdf.queryExecution().analyzed())
-    *operators, leaf = json.loads(plan.toJSON())
-    if class_name(leaf) != LEAF or str(leaf["sourceName"]).lower() != SOURCE:
-        raise Unsupported(class_name(leaf))
+    *operators, relation = json.loads(plan.toJSON())
+    leaf = plan.collectLeaves().head()
+    if not is_ours(leaf):
+        raise Unsupported(class_name(relation))
     trees = Trees()
     steps = [step for operator in reversed(operators) for step in _steps(operator, trees)]
     outputs = [alias_of(tokens) for tokens in _output(operators)]
     steps, used = _needed(steps, {number for number, _ in outputs})
-    given = {alias_of(tokens)[1]: alias_of(tokens)[0] for tokens in leaf["output"]}
+    given = {alias_of(tokens)[1]: alias_of(tokens)[0] for tokens in relation["output"]}
     inputs = {name: number for name, number in given.items() if number in used}
-    source = _source(plan.collectLeaves().head(), frozenset(inputs))
+    source = _source(leaf, frozenset(inputs))
     program = Program(inputs, steps, [(name, number) for number, name in outputs])
     _try(program, source, arrow_schema(df.schema))
     return ColumnarQuery(source, program)
@@ -78,7 +79,7 @@ def _translated(df: Any) -> ColumnarQuery:
 def _source(leaf: Any, used: frozenset[str]) -> SourceOptions:
     from pyspark.sql.types import StructType
 
-    options = Options({str(name): str(value) for name, value in leaf.extraOptions().asCaseSensitiveMap().items()})
+    options = Options(options_of(leaf))
     if options.text(tables.TABLES) is not None:
         raise Unsupported("read_tables")
     schema = StructType.fromJson(json.loads(leaf.schema().json()))

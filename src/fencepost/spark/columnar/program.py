@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from fencepost.errors import NotColumnar
 from fencepost.spark.columnar import nested
@@ -111,9 +112,9 @@ def _list(node: Node, scope: Scope) -> Value:
 
 def _concat(node: Node, scope: Scope) -> Value:
     values = [scope.value(child) for child in node.children]
-    if nested.is_texts(values):
+    if all(pa.types.is_string(value.type) for value in values):
         return join_texts(values)
-    if nested.is_lists(values):
+    if all(pa.types.is_list(value.type) for value in values):
         return nested.join_lists(values, scope.rows)
     raise Uncertain("concat of other types")
 
@@ -154,7 +155,7 @@ def _chosen(branches: Sequence[tuple[Node, Node]], otherwise: Node | None, scope
         return scope.value(parts[0][1])
     if len(parts) == 1 and (found := _mostly(*parts[0], scope)) is not None:
         return found
-    groups = [(np.flatnonzero(mask), _of_rows(value, mask, scope)) for mask, value in parts]
+    groups = [(np.flatnonzero(mask), scope.only(pa.array(mask)).array(value)) for mask, value in parts]
     if not groups:  # no row has a value: its type is that of the first branch, for no rows
         none = scope.only(pa.array(np.zeros(scope.rows, np.bool_)))
         return pa.nulls(scope.rows, none.array(branches[0][1]).type)
@@ -162,6 +163,7 @@ def _chosen(branches: Sequence[tuple[Node, Node]], otherwise: Node | None, scope
 
 
 def _among(condition: Node, scope: Scope, left: Any) -> Any:
+    """Where a condition is true, asked only of the rows that are left."""
     found = np.zeros(scope.rows, np.bool_)
     some = scope.only(pa.array(left))
     found[left] = mask_of(some.value(condition), some.rows).to_numpy(zero_copy_only=False)
@@ -179,11 +181,6 @@ def _mostly(mask: Any, value: Node, scope: Scope) -> Any | None:
     if is_scalar(found) or not pa.types.is_struct(found.type) or not found.type.num_fields:
         return None
     return nested.where(found, pa.array(mask))
-
-
-def _of_rows(value: Node, mask: Any, scope: Scope) -> Any:
-    some = scope.only(pa.array(mask))
-    return some.array(value)
 
 
 def _like(node: Node, scope: Scope) -> Value:
@@ -231,7 +228,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Explosion:
-    """A row for each element of a list, with the columns of its row. With `fields`, the elements are structs."""
+    """A row for each element of a list, with columns of its own row. `are_fields`: the elements are structs."""
 
     lists: Node
     columns: Sequence[int]  #: the new ones
@@ -242,7 +239,7 @@ class Explosion:
         lists = scope.array(self.lists)
         if not pa.types.is_list(lists.type):
             raise Uncertain("explode of something else than a list")
-        rows, elements = nested.parents(lists), lists.flatten()
+        rows, elements = pc.list_parent_indices(lists), lists.flatten()
         made = {name: scope.column(name).take(rows) for name in self.kept}
         if self.are_fields:
             found: Sequence[Any] = elements.flatten() if pa.types.is_struct(elements.type) else ()

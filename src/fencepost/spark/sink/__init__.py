@@ -15,6 +15,7 @@
 `jobs`           the Spark job that writes a DataFrame: columns checked, stages put together
 `stages`         what executors do: rows to record batches, record batches to Kafka
 `small`          a small batch, which the driver collects and writes
+`handover`       on one machine: what encoders hand to the driver, which writes it meanwhile
 `failures`       which errors another attempt may not have; how a failed batch is reported
 `fencing`        taking the transactional id over before a query starts
 `stopping`       how a query of Spark Connect is stopped in a batch

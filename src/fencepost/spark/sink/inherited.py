@@ -132,11 +132,16 @@ def sources_in_message(message: Any) -> list[SourceSaid]:
 
 def sources_in(analyzed: Any) -> list[SourceSaid]:
     """The same for an analysed plan in the JVM."""
-    leaves = [leaf for leaf in each(analyzed.collectLeaves()) if _is_ours(leaf)]
-    return [_said(dict(leaf.extraOptions().asCaseSensitiveMap())) for leaf in leaves]
+    return [_said(options_of(leaf)) for leaf in each(analyzed.collectLeaves()) if is_ours(leaf)]
 
 
-def _is_ours(leaf: Any) -> bool:
+def options_of(leaf: Any) -> dict[str, str]:
+    """The options of a source that is read as a stream."""
+    return {str(name): str(value) for name, value in leaf.extraOptions().asCaseSensitiveMap().items()}
+
+
+def is_ours(leaf: Any) -> bool:
+    """Whether a leaf of an analysed plan in the JVM is a `fencepost` source that is read as a stream."""
     return bool(leaf.getClass().getSimpleName() == SOURCE_NODE and leaf.sourceName().lower() == SOURCE)
 
 
